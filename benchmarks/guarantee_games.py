@@ -26,8 +26,8 @@ from foltr.experiment import Experiment
 from foltr.experiment.compatibility import setting_of
 from foltr.experiment.malicious import MaliciousRewrite
 from foltr.privacy.accounting import Bound
+from foltr.privacy.adversaries import Unit, Who
 from foltr.privacy.guarantee import ledger_of
-from foltr.privacy.ledger import Unit, Who
 from foltr.privacy.participation import exposure_of
 from foltr.simulation.audits.games import Game, game_result, worst_updates
 from foltr.simulation.audits.noise import View, clipped, events_in, log_density, message

@@ -19,7 +19,7 @@ import typer
 
 import foltr
 from foltr.cli.app import app
-from foltr.cli.components import around_fields, described, options
+from foltr.cli.components import around_fields, described
 from foltr.core import kinds, spec
 from foltr.core import types as core
 from foltr.core.advice import verbs
@@ -64,8 +64,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def commands() -> Iterator[str]:
     """Every command with its help, arguments and options."""
     for name, command in named(typer.main.get_command(app), "foltr"):
-        arguments = [param for param in command.params if param.param_type_name == "argument"]
-        options = [param for param in command.params if param.param_type_name == "option"]
+        params = command.get_params(typer.Context(command))
+        arguments = [param for param in params if param.param_type_name == "argument"]
+        options = [param for param in params if param.param_type_name == "option"][:-1]  # --help
         usage = [name, *map(_argument, arguments), *(["[OPTIONS]"] if options else [])]
         yield f"\n## {name}\n\n{inspect.cleandoc(command.help or '')}\n\n"
         yield f"```text\n{' '.join(usage)}\n```\n"
@@ -208,7 +209,7 @@ def _function(thing: Any, title: str) -> Iterator[str]:
 def _class(cls: type, title: str) -> Iterator[str]:
     """What it is, its fields, and what it can do, as its source tells it."""
     source, node = _parsed(cls)
-    said = {**_comments(source, node), **(options() if cls is Experiment else {})}
+    said = _comments(source, node)
     if cls.__module__ in (kinds.__name__, measures.__name__):  # it means what the protocol says
         said = {**_of_protocol(cls), **{name: text for name, text in said.items() if text}}
     yield f"\n### {title}\n"
@@ -217,9 +218,11 @@ def _class(cls: type, title: str) -> Iterator[str]:
         yield f"Inherits {', '.join(shown)}.\n"
     yield from _paragraphs(inspect.cleandoc(ast.get_docstring(node) or ""))
     parts = [part for part in node.body if not _name(part).startswith("_") or _is_call(part)]
-    for kind, types in (("field", ast.AnnAssign), ("member", (ast.FunctionDef, ast.Assign))):
-        chosen = [part for part in parts if isinstance(part, types)]
-        yield from _table(kind, ((_written(p), _about(p, said)) for p in chosen))
+    chosen = [part for part in parts if isinstance(part, ast.AnnAssign)]
+    declared = ((_written(part), _about(part, said)) for part in chosen)
+    yield from _table("field", described(cls) if cls is Experiment else declared)
+    chosen = [part for part in parts if isinstance(part, (ast.FunctionDef, ast.Assign))]
+    yield from _table("member", ((_written(part), _about(part, said)) for part in chosen))
 
 
 def _parsed(cls: type) -> tuple[str, ast.ClassDef]:

@@ -7,11 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
-from foltr.cli.tools import tell
+from foltr.core.system.log import writer
 from foltr.deployment.flower import internals as flower
 from foltr.deployment.flower.session import Session
 from foltr.deployment.server.serve import serve
 from foltr.experiment.user_files import Code
+
+tell = writer("text", "")
 
 push, last = Session._push, sys.argv[1]
 

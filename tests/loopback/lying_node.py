@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 
 import foltr.deployment.node.node as node_process
-from foltr.cli.tools import tell
 from foltr.core.errors import Mistake
+from foltr.core.system.log import writer
 from foltr.deployment.flower.internals import httpx
 from foltr.deployment.flower.node import Node, utc
 from foltr.deployment.protocol.frames import MODEL, Frame, Kind, read_updates, write_updates
 from foltr.experiment.user_files import Code
+
+tell = writer("text", "")
 
 
 def updated(change):

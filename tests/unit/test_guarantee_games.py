@@ -25,8 +25,7 @@ from foltr.core.world.population import SimulatedUser
 from foltr.experiment import Experiment
 from foltr.experiment.compatibility import setting_of
 from foltr.experiment.malicious import MaliciousRewrite
-from foltr.privacy.guarantee import ledger_of
-from foltr.privacy.ledger import ledger
+from foltr.privacy.guarantee import ledger, ledger_of
 from foltr.privacy.text import epsilon_text
 from foltr.simulation.audits.noise import clipped
 from foltr.simulation.runs.setup import checked_population

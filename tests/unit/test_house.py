@@ -220,8 +220,8 @@ def test_imports_are_written_as_imports(place):
         ("core/metrics.py", "from .. import experiment", "core.metrics imports experiment"),
         (
             "core/world/history.py",
-            "from ...privacy import ledger",
-            "core.world.history imports privacy.ledger",
+            "from ...privacy import guarantee",
+            "core.world.history imports privacy.guarantee",
         ),
         ("core/__init__.py", "from foltr.data import cache as c", "core imports data.cache"),
         ("core/metrics.py", "import foltr\nfoltr.experiment.E", "core.metrics imports experiment"),

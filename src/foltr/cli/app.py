@@ -21,7 +21,7 @@ from foltr.cli.export import export
 from foltr.cli.plan import plan
 from foltr.cli.privacy import privacy
 from foltr.cli.report import report, watch
-from foltr.cli.run import run
+from foltr.cli.run import ExperimentCommand, run
 from foltr.cli.status import clean, status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
@@ -85,7 +85,8 @@ def command_line(*names: str) -> typer.Typer:
     made.callback()(options)
     for name in names:
         if name in COMMANDS:
-            made.command(name)(with_error_messages(COMMANDS[name]))
+            kind = ExperimentCommand if name == "run" else None
+            made.command(name, cls=kind)(with_error_messages(COMMANDS[name]))
         else:
             made.add_typer(GROUPS[name], name=name)
     return made

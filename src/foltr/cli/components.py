@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -99,32 +99,21 @@ def _wrap(text: str, width: int, first: int = 0, others: int = 0) -> list[str]:
 
 
 def described(cls: type) -> Iterator[tuple[str, str]]:
-    """Each field with type and default as they are written, and its meaning: what the docstring
-    says of it under `Fields`, or nothing. Of an experiment, what `foltr run --help` says."""
+    """Each field with type and default as they are written, and its meaning: what its metadata
+    (of an experiment) or the docstring say of it under `Fields`, or nothing."""
     from foltr.core.spec import brief
-    from foltr.experiment import Experiment
 
     said = next((part for part in _paragraphs(cls) if part.startswith("Fields\n")), "")
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", said, re.MULTILINE))
-    if cls is Experiment:
-        meanings |= options()
     for field in fields(cls):
         kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        kind = re.sub(r"^Part\[(.*)\]$", r"\1", kind)
         made = field.default_factory
         value = field.default if made is MISSING else made()
         usual = brief(value) if is_dataclass(value) else repr(value)
         default = " (required)" if value is MISSING else f" = {usual}"
-        yield f"{field.name}: {kind}{default}", " ".join(meanings.get(field.name, "").split())
-
-
-def options() -> dict[str, str]:
-    """The fields of an experiment, as `foltr run --help` explains them."""
-    from foltr.cli.run import run
-
-    alone = typer.Typer()
-    alone.command()(run)
-    params: list[Any] = typer.main.get_command(alone).params
-    return {param.name: (param.help or "").partition(" Default:")[0] for param in params}
+        meaning = field.metadata.get("help", meanings.get(field.name, ""))
+        yield f"{field.name}: {kind}{default}", " ".join(meaning.split())
 
 
 def around_fields(cls: type) -> tuple[str, str]:

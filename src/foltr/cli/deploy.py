@@ -1,4 +1,5 @@
-"""`foltr serve`: run the server of a federation between machines."""
+"""The processes of a federation between machines: `foltr serve`, `foltr node` and `foltr gateway`;
+and `foltr simulate-devices`, to try a gateway."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.tools import Insecure, LogForm, Use, logged
+from foltr.cli.tools import Insecure, LogForm, Use, logged, trusted_code
+from foltr.core.errors import require
+from foltr.core.system.tables import count
 
 
 def serve(
@@ -55,21 +58,17 @@ def serve(
 
     Stop the server with Ctrl-C at any time. The same command continues where it stopped."""
     from foltr.deployment import required
-    from foltr.experiment.user_files import Code
 
     required()
     from foltr.deployment.server.serve import run_superlink
     from foltr.deployment.server.serve import serve as run
 
+    code = trusted_code(use)
     with logged(log, "superlink" if superlink_only else "server") as tell:
         if superlink_only:
-            run_superlink(file, Code(tuple(use or ())), insecure, tell)
-            return
-        given = rollback, tuple(forget or ())
-        run(file, Code(tuple(use or ())), insecure, *given, tell, continue_after)
-
-
-# `foltr node`: run a node of a federation between machines.
+            run_superlink(file, code, insecure, tell)
+        else:
+            run(file, code, insecure, rollback, tuple(forget or ()), tell, continue_after)
 
 
 def node(
@@ -93,16 +92,12 @@ def node(
 
     Stop the node with Ctrl-C at any time. The same command continues where it stopped."""
     from foltr.deployment import required
-    from foltr.experiment.user_files import Code
 
     required()
     from foltr.deployment.node.node import run_node
 
     with logged(log, "node") as tell:
-        run_node(file, Code(tuple(use or ())), insecure, forget_me, tell)
-
-
-# `foltr gateway`: run a gateway, to which devices connect by HTTPS.
+        run_node(file, trusted_code(use), insecure, forget_me, tell)
 
 
 def gateway(
@@ -161,42 +156,33 @@ def gateway(
     "Gateways" of the documentation explains every key and the devices' protocol.
 
     Stop the gateway with Ctrl-C at any time. The same command continues where it stopped."""
-    from foltr.core.errors import require
     from foltr.deployment import required
-    from foltr.experiment.user_files import Code
 
     chosen = [invite is not None, withdraw is not None, revoke is not None, devices, keys]
     require(sum(chosen) <= 1, "give one of --invite, --withdraw, --revoke, --devices and --keys")
     required("httptools")
-    from foltr.deployment.gateway import process as commands
+    from foltr.deployment.gateway import process
 
-    code = Code(tuple(use or ()))
+    code = trusted_code(use)
     if invite is not None:
-        for token in commands.make_invitations(file, code, invite, each, days):
+        for token in process.make_invitations(file, code, invite, each, days):
             print(token)
     elif withdraw is not None:
-        places = commands.withdraw_invitation(file, code, withdraw)
-        print(
-            f"withdrawn: invitations for {places:,} more {'device' if places == 1 else 'devices'}"
-        )
+        places = process.withdraw_invitation(file, code, withdraw)
+        print(f"withdrawn: invitations for {count(places, 'more device')}")
     elif revoke is not None:
-        again = commands.revoke_device(file, code, revoke)
+        again = process.revoke_device(file, code, revoke)
         print(f"revoked client {revoke}" + (f"; {again}" if again else ""))
     elif keys:
-        print(commands.device_keys(file, code), end="")
+        print(process.device_keys(file, code), end="")
     elif devices:
-        found, (open_ones, places) = commands.count_devices(file, code)
-        for standing, count in sorted(found.items()):
-            print(f"{standing:>10} {count:,}")
-        print(f"{open_ones:,} open invitations, for {places:,} devices")
+        devices_by_state, (invitations, places) = process.count_devices(file, code)
+        for state, number in sorted(devices_by_state.items()):
+            print(f"{state:>10} {number:,}")
+        print(f"{invitations:,} open invitations, for {places:,} devices")
     else:
-        from foltr.deployment.gateway.process import run_gateway
-
         with logged(log, "gateway") as tell:
-            run_gateway(file, code, insecure, tell)
-
-
-# `foltr simulate-devices`: simulated devices behind a gateway.
+            process.run_gateway(file, code, insecure, tell)
 
 
 def simulate_devices(
@@ -214,10 +200,9 @@ def simulate_devices(
 
     Stop the command with Ctrl-C."""
     from foltr.deployment import required
-    from foltr.experiment.user_files import Code
 
     required()
     from foltr.deployment.gateway.simulated_devices import run
 
     with logged(log, "devices") as tell:
-        run(file, Code(tuple(use or ())), tell)
+        run(file, trusted_code(use), tell)

@@ -74,31 +74,46 @@ def plan(
     from foltr.deployment.planning import text
     from foltr.deployment.planning.model import Plan, Workload, measured
 
-    given = {"--rounds-per-day": rounds_per_day, "--times-per-day": times_per_day, "--poll": poll}
-    given |= {"--deadline": deadline or 1.0, "--memory-gb": memory_gb, "--connected": connected}
-    given |= {"--price-core-hour": price_core_hour or 0.0, "--busy": busy}
-    given |= {"--price-gb-egress": price_gb_egress or 0.0}
-    for option, number in given.items():
-        require(isfinite(number), f"{option} must be a number, got {number}")
+    numbers = {
+        "--rounds-per-day": rounds_per_day,
+        "--times-per-day": times_per_day,
+        "--poll": poll,
+        "--deadline": deadline,
+        "--memory-gb": memory_gb,
+        "--connected": connected,
+        "--price-core-hour": price_core_hour,
+        "--busy": busy,
+        "--price-gb-egress": price_gb_egress,
+    }
+    for option, number in numbers.items():
+        require(number is None or isfinite(number), f"{option} must be a number, got {number}")
     for name, price in (("core-hour", price_core_hour), ("gb-egress", price_gb_egress)):
         require(price is None or price >= 0.0, f"--price-{name} must be >= 0, got {price}")
     require(memory_gb > 0.0, f"--memory-gb must be > 0, got {memory_gb:g}")
-    few = f"--gateways must be >= 1, got {gateways}"
-    require(gateways is None or gateways >= 1, few)
+    require(gateways is None or gateways >= 1, f"--gateways must be >= 1, got {gateways}")
     require(times_per_day > 0.0, f"--times-per-day must be > 0, got {times_per_day:g}")
     require(rounds_per_day > 0.0, f"--rounds-per-day must be > 0, got {rounds_per_day:g}")
-    one, known = messages(ranker, learner, channel, features, searches), measured()
-    wait = deadline if deadline is not None else usual_deadline(connected, poll)
+    message = message_of(ranker, learner, channel, features, searches)
+    known = measured()
+    share = times_per_day / rounds_per_day
     plans = []
-    for many in numbers(devices):
-        share = times_per_day / rounds_per_day
-        each = max(2, round(share * many)) if asked is None else asked
-        often = f"{times_per_day:g} times a day needs {times_per_day:g} rounds a day or more"
-        require(asked is not None or share <= 1.0, f"{often}, got {rounds_per_day:g}")
+    for enrolled in enrolments(devices):
+        require(
+            asked is not None or share <= 1.0,
+            f"{times_per_day:g} times a day needs {times_per_day:g} rounds a day or more, got"
+            f" {rounds_per_day:g}",
+        )
         load = Workload(
-            many, rounds_per_day, min(each, many) if asked is None else each, connected=connected,
-            poll=poll, deadline=wait, busy=busy, connections=connections, **one,
-        )  # fmt: skip
+            enrolled,
+            rounds_per_day,
+            min(max(2, round(share * enrolled)), enrolled) if asked is None else asked,
+            connected=connected,
+            poll=poll,
+            deadline=usual_deadline(connected, poll) if deadline is None else deadline,
+            busy=busy,
+            connections=connections,
+            **message,
+        )
         plans.append(Plan(load, known.constants, gateways))
     prices = text.Prices(price_core_hour, price_gb_egress)
     if as_json:
@@ -117,7 +132,7 @@ def _about(load: Workload, rounds: float, ranker: str, learner: str, channel: st
     )
 
 
-def numbers(typed: str) -> list[int]:
+def enrolments(typed: str) -> list[int]:
     """Numbers of devices: 1e6, or 1e4,1e6."""
     found = []
     for word in typed.split(","):
@@ -125,9 +140,9 @@ def numbers(typed: str) -> list[int]:
             value = float(word)
         except ValueError:
             value = 0.0
-        fits = 2 <= value <= 1e10 and value == int(value)
         require(
-            fits, f"--devices {word.strip()!r}: give whole numbers from 2 to 1e10, such as 1e6"
+            2 <= value <= 1e10 and value == int(value),
+            f"--devices {word.strip()!r}: give whole numbers from 2 to 1e10, such as 1e6",
         )
         found.append(int(value))
     return found
@@ -144,7 +159,7 @@ def usual_deadline(connected: float, poll: float) -> float:
     return usual if connected >= 1.0 else max(usual, float(ceil(1.5 * poll / SHARE)))
 
 
-def messages(
+def message_of(
     ranker: str, learner: str, channel: str | None, features: int, searches: int | None
 ) -> dict[str, Any]:
     """What a device sends in a round, as fields of a `Workload`."""
@@ -162,8 +177,10 @@ def messages(
         name = type(how).__name__
         raise Mistake(f"{name} sends rewards, and their sum is no update: leave --channel out")
     if by is not None and by.consistency:
-        every = "every device masks with every other, and that was not measured"
-        raise Mistake(f"{channel}: {every}: give SecureSum()")
+        raise Mistake(
+            f"{channel}: every device masks with every other, and that was not measured: give"
+            " SecureSum()"
+        )
     made = how.sessions if searches is None else searches
     require(made >= 1, f"--searches must be >= 1, got {made}")
     message, _ = example_message(how, model, features)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,19 +10,12 @@ import typer
 
 from foltr.cli.tools import Delta, UseOnly, given_code
 from foltr.core.errors import Mistake, require
+from foltr.core.system.tables import count
 
 if TYPE_CHECKING:
     from foltr.core.world.dataset import Dataset
     from foltr.core.world.protocols import Source
     from foltr.experiment import Experiment
-    from foltr.privacy.participation import Exposure
-
-# fields that change no guarantee (`history` only where clients are unlearned); a seed changes
-# only who takes part how often; what patience stops is counted as if all rounds were made
-NO_EFFECT = (
-    "data", "users", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
-    "evaluate_on", "patience",
-)  # fmt: skip
 
 
 def privacy(
@@ -44,20 +36,21 @@ def privacy(
     is loaded.
 
     Each run prints the same guarantee in its summary, and keeps it in result.json."""
+    from foltr.privacy.guarantee import lines_of
     from foltr.simulation.runs import config
     from foltr.simulation.runs.config import flat
     from foltr.simulation.sweeps.file import sweep_of
 
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     content = config.load(file, given_code(use), sweep=True)
-    if "sweep" in content:
-        points = sweep_of(content, file).points
-        named = [(point.method or point.label, point.experiment) for point in points]
-        print("\n\n".join(guarantees_of_sweep(named, delta, colluding)))
-    else:
+    if "sweep" not in content:
         experiment = config.experiment(flat(content))
-        width = checked_width(experiment, splits(experiment.data))
-        print("\n".join(guarantee(experiment, width, delta, colluding)))
+        features = checked_width(experiment, splits(experiment.data))
+        print("\n".join(lines_of([experiment], features, delta, colluding)))
+        return
+    points = sweep_of(content, file).points
+    named = [(point.method or point.label, point.experiment) for point in points]
+    print("\n\n".join(guarantees_of_sweep(named, delta, colluding)))
 
 
 def splits(data: Source) -> tuple[Dataset, Dataset]:
@@ -72,61 +65,25 @@ def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
     return data[0].width
 
 
-def guarantee(
-    experiment: Experiment,
-    features: int,
-    delta: float,
-    colluding: int,
-    exposure: Exposure | None = None,
-) -> list[str]:
-    from foltr.privacy.guarantee import ledger_of
-
-    if experiment.baseline is not None:
-        return [
-            "privacy       none: a baseline collects all labels in one place and protects nobody."
-        ]
-    return ledger_of(experiment, features, delta, colluding, exposure).lines()
-
-
 def guarantees_of_sweep(
     points: list[tuple[str, Experiment]], delta: float, colluding: int
 ) -> Iterator[str]:
-    """Each guarantee once, below the names of its experiments. Experiments that differ only in
-    their random draws share the guarantee of the worst: of its busiest client, and with the most
-    malicious clients."""
-    from functools import reduce
+    """Each guarantee once, below the names of its experiments."""
+    from foltr.core.errors import shortened
+    from foltr.privacy.guarantee import lines_of, relevant
 
-    from foltr.core.spec import shortened
-    from foltr.privacy.participation import Exposure, exposure_of
-
-    blocks: dict[str, list[str]] = {}
-    for (features, _), group in _alike(points).items():
-        worst = reduce(Exposure.or_worse, (exposure_of(experiment) for _, experiment in group))
-        block = "\n".join(guarantee(group[0][1], features, delta, colluding, worst))
-        blocks.setdefault(block, []).extend(name for name, _ in group)
-    for block, names in blocks.items():
-        count = "1 experiment" if len(names) == 1 else f"{len(names):,} experiments"
-        yield f"{count}: {shortened('; '.join(dict.fromkeys(names)), 80)}\n{block}"
-
-
-Alike = dict[tuple[int, tuple[object, ...]], list[tuple[str, "Experiment"]]]
-
-
-def _alike(points: list[tuple[str, Experiment]]) -> Alike:
-    """Experiments by the number of their features and the fields that set a guarantee."""
-    from foltr.experiment import Experiment
-
-    sources = dict.fromkeys(experiment.data for _, experiment in points)
-    loaded = {data: splits(data) for data in sources}
-    relevant = [field.name for field in fields(Experiment) if field.name not in NO_EFFECT]
-    groups: Alike = {}
+    loaded = {data: splits(data) for data in dict.fromkeys(e.data for _, e in points)}
+    groups: dict[tuple[int, tuple[object, ...]], list[tuple[str, Experiment]]] = {}
     for name, experiment in points:
         try:
             features = checked_width(experiment, loaded[experiment.data])
         except Mistake as mistake:
             raise Mistake(f"{name}: {mistake}") from None
-        values: tuple[object, ...] = tuple(getattr(experiment, field) for field in relevant)
-        if experiment.unlearning is not None:  # stored rounds may be made again
-            values += (experiment.history,)
-        groups.setdefault((features, values), []).append((name, experiment))
-    return groups
+        groups.setdefault((features, relevant(experiment)), []).append((name, experiment))
+    blocks: dict[str, list[str]] = {}
+    for (features, _), group in groups.items():
+        lines = lines_of([experiment for _, experiment in group], features, delta, colluding)
+        blocks.setdefault("\n".join(lines), []).extend(name for name, _ in group)
+    for block, names in blocks.items():
+        heading = f"{count(len(names), 'experiment')}: "
+        yield f"{heading}{shortened('; '.join(dict.fromkeys(names)), 80)}\n{block}"

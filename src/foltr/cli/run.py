@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+import click
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from foltr.cli.tools import (
     Engine,
@@ -24,90 +28,63 @@ if TYPE_CHECKING:
     from foltr.simulation.runs.result import Result
 
 
-def field(metavar: str, meaning: str, default: str) -> Any:
-    """An option for a field of `Experiment`, as text: `Experiment` checks its value."""
-    return typer.Option(metavar=metavar, help=f"{meaning} Default: {default}", show_default=False)
+class ExperimentCommand(TyperCommand):
+    """A command with an option for each field of `Experiment`, after its argument. The options
+    are made when they are needed: other commands do not load the experiment."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        argument, *options = super().get_params(ctx)
+        return [argument, *field_options(), *options]
+
+
+@cache
+def field_options() -> tuple[click.Parameter, ...]:
+    """One option per field. A value that is given is kept, as it is typed, in the context:
+    `Experiment` checks it."""
+    from foltr.core.spec import hints_of
+    from foltr.experiment import Experiment
+
+    def keep(context: click.Context, option: click.Parameter, text: str | None) -> None:
+        if text is not None:
+            context.ensure_object(dict)[option.name] = text
+
+    return tuple(
+        TyperOption(
+            param_decls=[f"--{field.name.replace('_', '-')}"],
+            type=str,
+            metavar=metavar(hints_of(Experiment)[field.name]),
+            help=f"{field.metadata['help']} Default: {default_text(field.default)}",
+            show_default=False,
+            expose_value=False,
+            callback=keep,
+        )
+        for field in fields(Experiment)
+    )
+
+
+def metavar(hint: Any) -> str:
+    """What one types for a field of this type."""
+    from foltr.core.spec import FAMILIES
+
+    kind, *_ = (*get_args(hint), hint)  # of `int | None`, int
+    if any(kind is family.protocol for family in FAMILIES):
+        return "SPEC"
+    return {int: "INT", float: "FLOAT", bool: "BOOL"}.get(kind, "TEXT")
+
+
+def default_text(default: Any) -> str:
+    """A default as one types it."""
+    from foltr.core.spec import brief
+
+    if is_dataclass(default):
+        return brief(default)
+    return {None: "none", (): "nobody"}.get(default) or str(default).lower()
 
 
 def run(
+    context: typer.Context,
     file: Annotated[
         Path | None, typer.Argument(help="A TOML file that sets any of the fields below.")
-    ] = None,
-    data: Annotated[
-        str | None, field("SPEC", "Queries, documents and relevance labels.", "Synthetic()")
-    ] = None,
-    partition: Annotated[
-        str | None, field("SPEC", "How data and behaviour are divided among clients.", "IID()")
-    ] = None,
-    users: Annotated[str | None, field("SPEC", "How users click.", "Cascade()")] = None,
-    ranker: Annotated[
-        str | None, field("SPEC", "The model that scores documents.", "Linear()")
-    ] = None,
-    learner: Annotated[
-        str | None, field("SPEC", "How a client turns clicks into an update.", "PDGD()")
-    ] = None,
-    attack: Annotated[str | None, field("SPEC", "What malicious clients do.", "none")] = None,
-    malicious: Annotated[str | None, field("INT", "Number of malicious clients.", "0")] = None,
-    roaming: Annotated[
-        str | None, field("BOOL", "Draw the malicious clients again in each round.", "false")
-    ] = None,
-    aggregator: Annotated[
-        str | None, field("SPEC", "How the server combines the updates of a round.", "Mean()")
-    ] = None,
-    optimizer: Annotated[
-        str | None, field("SPEC", "How the server applies the combined update.", "SGD()")
-    ] = None,
-    privacy: Annotated[
-        str | None, field("SPEC", "The privacy mechanism, such as Laplace(...).", "none")
-    ] = None,
-    channel: Annotated[
-        str | None,
-        field("SPEC", "The protocol that carries messages, such as SecureSum().", "none"),
-    ] = None,
-    baseline: Annotated[
-        str | None, field("SPEC", "A baseline that learns from labels, not clicks.", "none")
-    ] = None,
-    unlearning: Annotated[
-        str | None, field("SPEC", "The unlearning method for clients that leave.", "none")
-    ] = None,
-    leaving: Annotated[
-        str | None,
-        field("TEXT", "Groups of clients that leave: [[3], [7]], or malicious.", "nobody"),
-    ] = None,
-    clients: Annotated[str | None, field("INT", "Number of clients.", "100")] = None,
-    participation: Annotated[
-        str | None, field("FLOAT", "Fraction of the clients that take part in a round.", "1.0")
-    ] = None,
-    dropout: Annotated[
-        str | None, field("FLOAT", "Probability that a message is lost.", "none")
-    ] = None,
-    rounds: Annotated[str | None, field("INT", "Number of rounds.", "100")] = None,
-    history: Annotated[
-        str | None,
-        field(
-            "INT", "Number of rounds between updates that clients store, for unlearning.", "none"
-        ),
-    ] = None,
-    evaluate_every: Annotated[
-        str | None, field("INT", "Number of rounds between evaluations.", "10")
-    ] = None,
-    empty: Annotated[
-        str | None,
-        field("TEXT", "How queries without a relevant document count: skip, zero or one.", "skip"),
-    ] = None,
-    seed: Annotated[str | None, field("INT", "Seed of all random draws.", "1")] = None,
-    evaluate_on: Annotated[
-        str | None,
-        field("TEXT", "validation: measure the validation queries beside the test ones.", "none"),
-    ] = None,
-    patience: Annotated[
-        str | None,
-        field(
-            "INT",
-            "End the run when this many evaluations in a row bring no higher nDCG@10 on the"
-            " validation queries.",
-            "none",
-        ),
     ] = None,
     use: Use = None,
     engine: Engine = "local",
@@ -128,20 +105,11 @@ def run(
 
     A SPEC is a component with its fields, as in --learner 'PDGD(lr=0.1, sessions=5)'. `foltr list`
     lists all components, `foltr show PDGD` explains one."""
-    given = {
-        "data": data, "partition": partition, "users": users, "ranker": ranker, "learner": learner,
-        "attack": attack, "malicious": malicious, "roaming": roaming, "aggregator": aggregator,
-        "optimizer": optimizer, "privacy": privacy, "channel": channel, "baseline": baseline,
-        "unlearning": unlearning, "leaving": leaving, "clients": clients,
-        "participation": participation, "dropout": dropout, "rounds": rounds, "history": history,
-        "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
-        "evaluate_on": evaluate_on, "patience": patience,
-    }  # fmt: skip
     from foltr.simulation.runs import config
     from foltr.simulation.runs.progress import RunProgress, label_of
 
-    fields = {name: typed_value(value) for name, value in given.items() if value is not None}
-    experiment = config.load_experiment(file, trusted_code(use), fields)
+    given = {name: typed_value(text) for name, text in context.ensure_object(dict).items()}
+    experiment = config.load_experiment(file, trusted_code(use), given)
     with RunProgress(label_of(experiment), quiet) as watch:
         result = experiment.run(
             out,

@@ -1,7 +1,10 @@
-"""`foltr status`: the sweeps and runs in a folder, and their states."""
+"""`foltr status` and `foltr clean`: the sweeps and runs in a folder, their states, and how to
+delete what is no longer useful."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +17,7 @@ if TYPE_CHECKING:
     from foltr.report.results import Runs, Skipped
     from foltr.simulation.sweeps.state import Overview
 
-import shutil
-from collections.abc import Iterator
+PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
 
 
 def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
@@ -108,11 +110,6 @@ def states_of(path: Path) -> States:
     )
 
 
-# `foltr clean`: deletes what is no longer useful in a folder of runs.
-
-PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
-
-
 def clean(
     runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
     interrupted: Annotated[
@@ -136,12 +133,13 @@ def clean(
     Interrupted runs with a checkpoint are included only with --interrupted, finished runs only
     with --finished, and finished runs whose files are damaged only with --damaged: the command
     that made a damaged run makes it again. A run in progress is never deleted."""
-    states, count = states_of(runs), 0
-    found = list(deletions(states, interrupted, finished, damaged))
-    for deletion in delete(runs, found) if yes else found:
+    states = states_of(runs)
+    planned = list(deletions(states, interrupted, finished, damaged))
+    count = 0
+    for deletion in delete(runs, planned) if yes else planned:
         print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")
         count += 1
-    if not found:
+    if not planned:
         print("nothing to delete")
     else:
         print(f"{count} deleted" if yes else f"{count} in total: add --yes to delete them")
@@ -184,10 +182,9 @@ def deletions(
         yield from (Deletion(folder, "finished", folder, True) for folder in done)
         yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
         for sweep in states.sweeps:
-            tuned = sweep.record.path.with_name(
-                sweep.record.path.name.replace(".tuning.", ".tuned.")
-            )
-            if tuned != sweep.record.path and tuned.is_file():
+            path = sweep.record.path
+            tuned = path.with_name(path.name.replace(".tuning.", ".tuned."))
+            if tuned != path and tuned.is_file():
                 yield Deletion(tuned, "record of chosen runs")
     elif damaged:
         why = {skipped.path: skipped.why for skipped in states.damaged}

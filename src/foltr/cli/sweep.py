@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -72,17 +72,12 @@ def sweep(
     from foltr.experiment.user_files import files_behind
     from foltr.simulation.runs.columns import parse_measures
     from foltr.simulation.sweeps.estimate import Part
-    from foltr.simulation.sweeps.file import read_sweep
-    from foltr.simulation.sweeps.pools import Pool, most_jobs
     from foltr.simulation.sweeps.run import sweep as run_sweep
     from foltr.simulation.sweeps.state import SweepPanel
 
-    pool = Pool(jobs if jobs is not None else most_jobs(), dask)
-    conditions = typed_choices(only, "--only")
+    pool = pool_of(jobs, dask)
     share = None if part is None else Part.of_text(part)
-    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use), conditions)
-    for note in read.notes:
-        print(f"foltr: {note}", file=sys.stderr)
+    read = read_with_notes(file, typed_fields(set_, "--set"), only, use)
     if dry_run:
         print(listing(read, share))
         print(outlook(mine(read, share), out, pool, engine))
@@ -96,6 +91,24 @@ def sweep(
     files = sorted(files_behind(parse_measures(measures)))
     print(summary(swept, time.perf_counter() - began, pool, use=files))
     raise_if_incomplete(swept, len(mine(read, share)))
+
+
+def pool_of(jobs: int | None, dask: str | None) -> Pool:
+    from foltr.simulation.sweeps.pools import Pool, most_jobs
+
+    return Pool(jobs if jobs is not None else most_jobs(), dask)
+
+
+def read_with_notes(
+    file: Path, fields: dict[str, Any], only: list[str] | None, use: list[Path] | None
+) -> Sweep:
+    """The sweep in a file; its notes are printed."""
+    from foltr.simulation.sweeps.file import read_sweep
+
+    read = read_sweep(file, fields, trusted_code(use), typed_choices(only, "--only"))
+    for note in read.notes:
+        print(f"foltr: {note}", file=sys.stderr)
+    return read
 
 
 def mine(read: Sweep, share: Part | None) -> tuple[Point, ...]:
@@ -173,13 +186,12 @@ def summary(
             f"{interactions:,} interactions, {interactions / seconds:,.0f} per second{share}"
         )
     labels = {run.run: run.label for run in swept.record.runs}
-    failed = [(labels.get(run) or run, error) for run, error in swept.failed.items()]
-    lines += failure_lines(failed)
-    lines += failure_lines(
-        ((labels.get(run) or run, damage) for run, damage in swept.damaged.items()), "damaged"
-    )
-    healed = [(labels.get(run) or run, damage) for run, damage in swept.healed.items()]
-    lines += failure_lines(healed, "was damaged, made again")
+    for why, runs_with in (
+        ("failed", swept.failed),
+        ("damaged", swept.damaged),
+        ("was damaged, made again", swept.healed),
+    ):
+        lines += failure_lines([(labels.get(run) or run, e) for run, e in runs_with.items()], why)
     if len(runs) and report:
         loads = "".join(f" --use {quoted(Path(file))}" for file in use)
         command = f"foltr report {quoted(swept.record.path)}{loads} -o report.html"

@@ -104,13 +104,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print the results as one lin
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
 
 
-def tell(text: str) -> None:
-    """Print a line of a log, with the time."""
-    from foltr.core.system.log import writer
-
-    writer("text", "")(text)
-
-
 @contextmanager
 def logged(form: str, process: str) -> Iterator[Callable[[str], None]]:
     """The log of a process: yields a function that writes a line. With `json`, an error that ends

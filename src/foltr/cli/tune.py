@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.sweep import quoted, raise_if_incomplete, summary
+from foltr.cli.sweep import pool_of, quoted, raise_if_incomplete, read_with_notes, summary
 from foltr.cli.tools import (
     Dask,
     Engine,
@@ -21,8 +20,6 @@ from foltr.cli.tools import (
     RunThreads,
     Set,
     Use,
-    trusted_code,
-    typed_choices,
     typed_fields,
 )
 
@@ -62,17 +59,12 @@ def tune(
     Ctrl-C."""
     from foltr.report.results import load_runs
     from foltr.report.tuning import SUFFIX, check_tuning, tuned
-    from foltr.simulation.sweeps.file import read_sweep
-    from foltr.simulation.sweeps.pools import Pool, most_jobs
     from foltr.simulation.sweeps.run import sweep as run_sweep
     from foltr.simulation.sweeps.state import SweepPanel
 
-    pool = Pool(jobs if jobs is not None else most_jobs(), dask)
-    conditions = typed_choices(only, "--only")
+    pool = pool_of(jobs, dask)
     given = {"evaluate_on": "validation", **typed_fields(set_, "--set")}
-    read = read_sweep(file, given, trusted_code(use), conditions)
-    for note in read.notes:
-        print(f"foltr: {note}", file=sys.stderr)
+    read = read_with_notes(file, given, only, use)
     fields = [name.strip() for name in over.split(",") if name.strip()]
     check_tuning(read.points, by, fields, measures)
     began = time.perf_counter()

@@ -1,5 +1,6 @@
-"""What error messages advise: what a user's class lacks to be a component of its family, what a
-component gave instead of what is expected, and where a module is that has moved."""
+"""What error messages advise whoever writes a component or its spec: what a class lacks to be a
+component of its family, which fields it has, what it gave instead of what is expected; under which
+name a method of the literature is found, and where a module is that has moved."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ import numpy as np
 
 from foltr.core.errors import Mistake, did_you_mean, shown, with_article
 
+# A component that makes numbers that are not finite, of numbers up to this size, is wrong. Larger
+# ones have grown from round to round: the steps are too large.
+MODERATE = 1e9
 # by family: the class of `foltr.core.kinds` that gives the members that most have in common, those
 # members, and for some of them a line to add instead
 BASES: dict[str, tuple[str, dict[str, str]]] = {
@@ -99,6 +103,62 @@ OWN = {
     ),
     ("click model", "clicks"): ("write clicks(self, shown, grades, rng)", TABLED),
 }
+# Other names of components in the literature.
+OTHER_NAMES = {
+    "FPDGD": "it is PDGD with more than one client",
+    "FedAvg": "it is Mean",
+    "FedProx": "it is PDGD with mu > 0",
+    "FedSGD": "it is PDGD with update='round'",
+    "FOLtR-ES": "it is ES",
+    "FOLtRES": "it is ES",
+    "MSE": "it is LeastSquares",
+    "SVMRank": "it is RankingSVM",
+    "SecAgg": "it is SecureSum",
+    "NonIID": "it is ByIntent, ByLabel, ByClicks or ByVolume",
+    "LIE": "it is LittleIsEnough",
+    "ALIE": "it is LittleIsEnough",
+    "IPM": "it is InnerProduct",
+    "DataSharing": "it is Sharing, a partition around another",
+    "Ditto": "it is Personal",
+    "PGA": "it is GradientAscent",
+    "RFA": "it is GeometricMedian",
+    "CClip": "it is CenteredClipping",
+    "TrMean": "it is TrimmedMean",
+    "CWMed": "it is Median",
+    "Resampling": "it is Bucketing",
+    "DivideAndConquer": "it is DnC",
+}
+# Modules that users' files may import, by their names in foltr 0.2.
+MOVED = {
+    "cohorts": "core.cohorts",
+    "comparison": "report.comparison",
+    "core.world.user": "core.world.population",
+    "data.lookup": "data.collection",
+    "engines": "simulation.engines",
+    "errors": "core.errors",
+    "events": "core.events",
+    "exports": "simulation.exports",
+    "federated": "deployment.protocol",
+    "gateway": "deployment.gateway",
+    "guards": "core.guards",
+    "kinds": "core.kinds",
+    "metrics": "core.metrics",
+    "noise": "core.noise",
+    "privacy.clipping": "core.noise",
+    "privacy.ledger": "privacy.guarantee",
+    "ranking": "core.ranking",
+    "results": "report.results",
+    "runs": "simulation.runs",
+    "scoring": "core.scoring",
+    "seeds": "core.seeds",
+    "simulation.runs.account": "privacy.guarantee",  # where `runs` leads
+    "simulation.runs.exposure": "privacy.participation",
+    "spec": "core.spec",
+    "stepwise": "core.stepwise",
+    "sweeps": "simulation.sweeps",
+    "system": "core.system",
+    "world": "core.world",
+}
 
 
 def problems(family: str, protocol: type, cls: type) -> tuple[str, list[str]]:
@@ -179,7 +239,7 @@ def _takes(member: Any, expected: Any) -> bool:
 
 
 def verbs(protocol: type) -> list[str]:
-    return [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
+    return list(filter(_public, vars(protocol)))
 
 
 def _own(cls: type) -> dict[str, Any]:
@@ -261,14 +321,6 @@ def _writable(hint: Any, protocols: list[type]) -> bool:
     return any(hint is each for each in (*plain, *protocols))
 
 
-# What error messages say of a value that a component gave: what it is, what is due instead,
-# and which component made numbers that are not finite.
-
-# A component that makes numbers that are not finite, of numbers up to this size, is wrong. Larger
-# ones have grown from round to round: the steps are too large.
-MODERATE = 1e9
-
-
 def kind(value: object) -> str:
     """What a component returned, in a few words."""
     if value is None:
@@ -311,63 +363,6 @@ def not_finite(made: str, given: np.ndarray, **of: np.ndarray) -> Exception:
     text += f", from {sources}" if sources else ""
     grown = not all(size <= MODERATE for size in sizes.values())
     return FloatingPointError(text) if grown else Mistake(text)
-
-
-# Other names of components in the literature.
-
-OTHER_NAMES = {
-    "FPDGD": "it is PDGD with more than one client",
-    "FedAvg": "it is Mean",
-    "FedProx": "it is PDGD with mu > 0",
-    "FedSGD": "it is PDGD with update='round'",
-    "FOLtR-ES": "it is ES",
-    "FOLtRES": "it is ES",
-    "MSE": "it is LeastSquares",
-    "SVMRank": "it is RankingSVM",
-    "SecAgg": "it is SecureSum",
-    "NonIID": "it is ByIntent, ByLabel, ByClicks or ByVolume",
-    "LIE": "it is LittleIsEnough",
-    "ALIE": "it is LittleIsEnough",
-    "IPM": "it is InnerProduct",
-    "DataSharing": "it is Sharing, a partition around another",
-    "Ditto": "it is Personal",
-    "PGA": "it is GradientAscent",
-    "RFA": "it is GeometricMedian",
-    "CClip": "it is CenteredClipping",
-    "TrMean": "it is TrimmedMean",
-    "CWMed": "it is Median",
-    "Resampling": "it is Bucketing",
-    "DivideAndConquer": "it is DnC",
-}
-
-# Modules that users' files may import, by their names in foltr 0.2.
-MOVED = {
-    "cohorts": "core.cohorts",
-    "comparison": "report.comparison",
-    "core.world.user": "core.world.population",
-    "data.lookup": "data.collection",
-    "engines": "simulation.engines",
-    "errors": "core.errors",
-    "events": "core.events",
-    "exports": "simulation.exports",
-    "federated": "deployment.protocol",
-    "gateway": "deployment.gateway",
-    "guards": "core.guards",
-    "kinds": "core.kinds",
-    "metrics": "core.metrics",
-    "noise": "core.noise",
-    "privacy.clipping": "core.noise",
-    "ranking": "core.ranking",
-    "results": "report.results",
-    "runs": "simulation.runs",
-    "scoring": "core.scoring",
-    "seeds": "core.seeds",
-    "spec": "core.spec",
-    "stepwise": "core.stepwise",
-    "sweeps": "simulation.sweeps",
-    "system": "core.system",
-    "world": "core.world",
-}
 
 
 def moved(module: str) -> str:

@@ -196,10 +196,10 @@ privatizer, channel = privatizers.register, channels.register
 baseline, measure = baselines.register, measures.register
 
 
-def added() -> Any:
+def added(**metadata: str) -> Any:
     """The default of a field that is younger than finished runs: None, and then not in the repr.
     So these runs keep their identity."""
-    return field(default=None, metadata={"added": True})
+    return field(default=None, metadata={"added": True, **metadata})
 
 
 def checked(cls: T) -> T:

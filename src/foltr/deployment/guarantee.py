@@ -14,8 +14,8 @@ from foltr.core.errors import Mistake
 from foltr.core.system.lock import Busy, Claim
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.experiment import Experiment
-from foltr.privacy.guarantee import DELTA, Deployed, ledger_of
-from foltr.privacy.ledger import TITLES, Ledger
+from foltr.privacy.adversaries import TITLES
+from foltr.privacy.guarantee import DELTA, Deployed, Ledger, ledger_of
 from foltr.privacy.text import epsilon_text
 
 PLAIN = Mean(), SGD()

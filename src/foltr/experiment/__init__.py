@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from foltr.components.aggregators.mean import Mean
 from foltr.components.learners.pdgd import PDGD
@@ -29,6 +29,26 @@ if TYPE_CHECKING:
     from foltr.simulation.runs.execution import MakeEngine
     from foltr.simulation.runs.result import Progress, Result
 
+    T = TypeVar("T")
+
+    class Part(Generic[T]):
+        """The type of a field that holds a component: it may be given as its spec, too."""
+
+        def __get__(self, experiment: object, owner: type) -> T: ...
+        def __set__(self, experiment: object, component: T | str) -> None: ...
+else:
+
+    class Part:
+        def __class_getitem__(cls, hint: Any) -> Any:
+            return hint
+
+
+def setting(default: Any, help: str) -> Any:
+    """A field of `Experiment` with its default and its meaning. It is declared nowhere else:
+    TOML files, the options of `foltr run`, `foltr show Experiment` and the documentation are made
+    of it."""
+    return field(default=default, metadata={"help": help})
+
 
 @checked
 @dataclass(frozen=True)
@@ -50,62 +70,52 @@ class Experiment:
     With `patience`, a run ends before its last round when that many evaluations in a row brought
     no higher nDCG@10 on the validation queries; its ranker is that of the last round made."""
 
-    data: Source = Synthetic()
-    partition: Partition = IID()
-    users: ClickModel = Cascade()
-    ranker: Ranker = Linear()
-    learner: Learner = PDGD()
-    attack: Attack | None = None
-    malicious: int = 0
-    roaming: bool = False
-    aggregator: Aggregator = Mean()
-    optimizer: Optimizer = SGD()
-    privacy: Privatizer | None = None
-    channel: Channel | None = None
-    baseline: Baseline | None = None
-    unlearning: Unlearner | None = None
-    leaving: Leaving = ()
-    clients: int = 100
-    participation: float = 1.0
-    dropout: float | None = None
-    rounds: int = 100
-    history: int | None = None
-    evaluate_every: int = 10
-    empty: Empty = "skip"
-    seed: int = 1
-    evaluate_on: Literal["validation"] | None = added()
-    patience: int | None = added()
-
-    if TYPE_CHECKING:  # what `checked` takes: a part may be given as its spec
-
-        def __init__(
-            self,
-            data: Source | str = ...,
-            partition: Partition | str = ...,
-            users: ClickModel | str = ...,
-            ranker: Ranker | str = ...,
-            learner: Learner | str = ...,
-            attack: Attack | str | None = ...,
-            malicious: int = ...,
-            roaming: bool = ...,
-            aggregator: Aggregator | str = ...,
-            optimizer: Optimizer | str = ...,
-            privacy: Privatizer | str | None = ...,
-            channel: Channel | str | None = ...,
-            baseline: Baseline | str | None = ...,
-            unlearning: Unlearner | str | None = ...,
-            leaving: Leaving = ...,
-            clients: int = ...,
-            participation: float = ...,
-            dropout: float | None = ...,
-            rounds: int = ...,
-            history: int | None = ...,
-            evaluate_every: int = ...,
-            empty: Empty = ...,
-            seed: int = ...,
-            evaluate_on: Literal["validation"] | None = ...,
-            patience: int | None = ...,
-        ) -> None: ...
+    data: Part[Source] = setting(Synthetic(), "Queries, documents and relevance labels.")
+    partition: Part[Partition] = setting(
+        IID(), "How data and behaviour are divided among clients."
+    )
+    users: Part[ClickModel] = setting(Cascade(), "How users click.")
+    ranker: Part[Ranker] = setting(Linear(), "The model that scores documents.")
+    learner: Part[Learner] = setting(PDGD(), "How a client turns clicks into an update.")
+    attack: Part[Attack | None] = setting(None, "What malicious clients do.")
+    malicious: int = setting(0, "Number of malicious clients.")
+    roaming: bool = setting(False, "Draw the malicious clients again in each round.")
+    aggregator: Part[Aggregator] = setting(
+        Mean(), "How the server combines the updates of a round."
+    )
+    optimizer: Part[Optimizer] = setting(SGD(), "How the server applies the combined update.")
+    privacy: Part[Privatizer | None] = setting(
+        None, "The privacy mechanism, such as Laplace(...)."
+    )
+    channel: Part[Channel | None] = setting(
+        None, "The protocol that carries messages, such as SecureSum()."
+    )
+    baseline: Part[Baseline | None] = setting(
+        None, "A baseline that learns from labels, not clicks."
+    )
+    unlearning: Part[Unlearner | None] = setting(
+        None, "The unlearning method for clients that leave."
+    )
+    leaving: Leaving = setting((), "Groups of clients that leave: [[3], [7]], or malicious.")
+    clients: int = setting(100, "Number of clients.")
+    participation: float = setting(1.0, "Fraction of the clients that take part in a round.")
+    dropout: float | None = setting(None, "Probability that a message is lost.")
+    rounds: int = setting(100, "Number of rounds.")
+    history: int | None = setting(
+        None, "Number of rounds between updates that clients store, for unlearning."
+    )
+    evaluate_every: int = setting(10, "Number of rounds between evaluations.")
+    empty: Empty = setting(
+        "skip", "How queries without a relevant document count: skip, zero or one."
+    )
+    seed: int = setting(1, "Seed of all random draws.")
+    evaluate_on: Literal["validation"] | None = added(
+        help="validation: measure the validation queries beside the test ones."
+    )
+    patience: int | None = added(
+        help="End the run when this many evaluations in a row bring no higher nDCG@10 on the"
+        " validation queries."
+    )
 
     def __post_init__(self) -> None:
         require(1 <= self.clients <= 10**8, f"clients must be in 1 .. 10^8, got {self.clients}")

@@ -1,4 +1,5 @@
-"""Clients who leave a federation: which, and in which order."""
+"""Clients who leave a federation: which, in which order, and the rounds of unlearning that they
+cause, as far as these are known before the run. The privacy ledger counts them."""
 
 from __future__ import annotations
 
@@ -71,10 +72,6 @@ def _check(groups: Groups, clients: int) -> None:
             require(client not in seen, f"client {client} leaves twice")
             seen.add(client)
     require(len(seen) < clients, f"all {clients} clients leave: nobody remains to learn from")
-
-
-# The rounds of unlearning, as far as they are known before the run. The privacy ledger counts
-# them.
 
 
 @dataclass(frozen=True)

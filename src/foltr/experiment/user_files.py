@@ -1,5 +1,6 @@
 """Components in a user's own Python file: `--use my_rule.py`, `use = ["my_rule.py"]` in a TOML
-file, `foltr.use("my_rule.py")`."""
+file, `foltr.use("my_rule.py")`. The files are loaded, whoever names them must be trusted, runs are
+told apart by their content, and an error in them is one message."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ from foltr.core.errors import Mistake, near
 from foltr.core.federation import federate
 from foltr.core.spec import FAMILIES, replaced
 from foltr.core.system.files import given_path
+
+FOLTR = Path(__file__).parents[1]  # the folder of the package
 
 _contents: dict[str, str] = {}  # module name -> hash of the file
 _turn = Condition()
@@ -285,16 +288,10 @@ def _sum(source: bytes) -> str:
     return blake2b(source, digest_size=16).hexdigest()
 
 
-# Errors in users' own components: where it happened, in whose method and in which round,
-# without the lines of foltr's own that led there.
-
-FOLTR = Path(__file__).parents[1]  # the folder of the package
-
-
 def in_users_code(error: BaseException) -> str:
     """The message for an error that was raised in a user's component: one line that says where and
-    what, and the user's own lines; empty if no user's code took part, and for errors that explain
-    themselves."""
+    what (in whose method, in which round), and the user's own lines without foltr's; empty if no
+    user's code took part, and for errors that explain themselves."""
     if isinstance(error, Mistake):
         return ""
     frames, users = list(_frames(error)), _users_files()

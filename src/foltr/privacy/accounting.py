@@ -56,12 +56,13 @@ COUNTED = 10_000  # most answers that are composed exactly; more are bounded by 
 # an epsilon at delta > 0 is reported only if it is below WORTH x the epsilon at delta = 0
 WORTH = 0.95
 
-# standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
-FARTHEST_NORMAL, FARTHEST = (28.0, 600.0)
-# smaller sensitivities the missing tail has a probability below 1e-18
-MOST_CLIENTS = 50  # whose exposures are compared one by one
+# Standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for smaller sensitivities
+# the missing tail has a probability below 1e-18.
+FARTHEST_NORMAL = 28.0
+FARTHEST = 600.0
 LARGEST_LOG_ERROR = 100.0  # largest `log_error` in total; beyond, no guarantee is given
 
+ADDED = "added up"
 WORST = "exactly, as the worst mechanism with that epsilon"
 
 Parts = tuple[tuple[Event, int], ...]  # events, and how often each occurs
@@ -88,7 +89,9 @@ def bound(parts: Parts, delta: float) -> Bound:
         return NONE
     parts = tuple(_single(event, times) for event, times in parts)
     pure = Bound(
-        sum(times * pure_epsilon(event) for event, times in parts) + log_error, 0.0, _added(parts)
+        epsilon=sum(times * pure_epsilon(event) for event, times in parts) + log_error,
+        delta=0.0,
+        how="by itself" if sum(times for _, times in parts) == 1 else ADDED,
     )
     found = [
         Bound(epsilon + log_error, delta, how)
@@ -97,20 +100,6 @@ def bound(parts: Parts, delta: float) -> Bound:
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
     return chosen if math.isfinite(chosen.epsilon) else NONE
-
-
-def unexceeded(counts: Array) -> Array:
-    """Those rows (clients x phases) that no other row exceeds or equals in all numbers; the
-    largest number of each column, as one row, where they are many."""
-    rows = np.unique(counts, axis=0)
-    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
-    found: list[Array] = []
-    for row in rows:
-        if not any(bool((row <= other).all()) for other in found):
-            found.append(row)
-        if len(found) > MOST_CLIENTS:
-            return rows.max(axis=0, keepdims=True)
-    return np.stack(found)
 
 
 def _too_far(event: Event) -> bool:
@@ -129,10 +118,6 @@ def _single(event: Event, times: int) -> tuple[Event, int]:
     if isinstance(event, RandomizedResponse):
         return replace(event, times=1), times * event.times
     return replace(event, grid=None, log_error=0.0), times  # so that equal noises are combined
-
-
-def _added(parts: Parts) -> str:
-    return "by itself" if sum(times for _, times in parts) == 1 else "added up"
 
 
 def _square(x: float) -> float:
@@ -201,25 +186,20 @@ def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
         if isinstance(event, GaussianNoise)
     ]
     if len(normal) == len(parts):
-        found.insert(
-            0, (normal_epsilon(math.sqrt(sum(normal)), delta), "exactly, as normal noise")
-        )
+        exact = normal_epsilon(math.sqrt(sum(normal)), delta)
+        found.insert(0, (exact, "exactly, as normal noise"))
     if len({event for event, _ in parts}) == 1:
         event, times = parts[0][0], sum(times for _, times in parts)
         e = pure_epsilon(event)
         if 1 < times <= COUNTED and 0.0 < e < math.inf:
             if isinstance(event, RandomizedResponse):
-                p, q, how = (
-                    event.p,
-                    (1.0 - event.p) / (event.values - 1),
-                    "exactly, as randomised answers",
-                )
+                p = event.p
+                q = (1.0 - p) / (event.values - 1)
+                how = "exactly, as randomised answers"
             else:  # two values
-                p, q, how = (
-                    1.0 / (1.0 + math.exp(-e)),
-                    1.0 / (1.0 + math.exp(min(e, 700.0))),
-                    WORST,
-                )
+                p = 1.0 / (1.0 + math.exp(-e))
+                q = 1.0 / (1.0 + math.exp(min(e, 700.0)))
+                how = WORST
             found.append((answers_epsilon(e, p, q, times, delta), how))
     return found
 

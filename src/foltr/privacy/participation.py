@@ -14,11 +14,11 @@ from foltr.experiment import Experiment
 from foltr.experiment.compatibility import stretches_of
 from foltr.experiment.departures import Groups, Stretch, unlearning_seed
 from foltr.experiment.malicious import Malicious
-from foltr.privacy.accounting import unexceeded
 
 # Up to this many rounds (of 500 clients), the draws of clients are counted. In longer experiments
 # every client is assumed to take part in every round.
 COUNTED = 50_000
+MOST_CLIENTS = 50  # whose exposures are compared one by one
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Exposure:
     def or_worse(self, other: Exposure) -> Exposure:
         """The worst case of this exposure and another one."""
         most = tuple(map(max, self.among, other.among))
-        return Exposure(_unexceeded(np.array(self.takes + other.takes)), most)
+        return Exposure(_rows(unexceeded(np.array(self.takes + other.takes))), most)
 
 
 def exposure_of(e: Experiment) -> Exposure:
@@ -57,16 +57,29 @@ def exposure_of(e: Experiment) -> Exposure:
     if e.participation == 1.0 or rounds * (1.0 + e.clients / 500) > COUNTED:
         takes = _everybody(e.rounds, groups, stretches)
         among = (min(e.malicious, e.cohort), *(_among(members, groups, s) for s in stretches))
-        return Exposure(_unexceeded(takes), among)
+        return Exposure(_rows(unexceeded(takes)), among)
     stored = e.history if any(each.phase.who == "stored" for each in stretches) else None
     restarts = e.unlearning is not None and e.unlearning.restarts
     luck = 0 if e.unlearning is None else e.unlearning.repetition
-    draws = e.clients, e.participation, e.seed, e.rounds, e.malicious, e.roaming
-    return _exposure(*draws, stored, restarts, luck, groups, stretches)
+    return _drawn(members, e.participation, e.rounds, stored, restarts, luck, groups, stretches)
 
 
-def _unexceeded(takes: Array) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(map(int, take)) for take in unexceeded(takes))
+def unexceeded(counts: Array) -> Array:
+    """Those rows (clients x phases) that no other row exceeds or equals in all numbers; the
+    largest number of each column, as one row, where they are many."""
+    rows = np.unique(counts, axis=0)
+    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
+    found: list[Array] = []
+    for row in rows:
+        if not any(bool((row <= other).all()) for other in found):
+            found.append(row)
+        if len(found) > MOST_CLIENTS:
+            return rows.max(axis=0, keepdims=True)
+    return np.stack(found)
+
+
+def _rows(takes: Array) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, takes.tolist()))
 
 
 def _everybody(rounds: int, groups: Groups, stretches: tuple[Stretch, ...]) -> Array:
@@ -100,25 +113,31 @@ def _among(members: Malicious, groups: Groups, stretch: Stretch) -> int:
 
 
 @cache
-def _exposure(
-    clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool,
-    history: int | None, restarts: bool, luck: int, groups: Groups,
+def _drawn(
+    members: Malicious,
+    participation: float,
+    rounds: int,
+    history: int | None,
+    restarts: bool,
+    luck: int,
+    groups: Groups,
     stretches: tuple[Stretch, ...],
-) -> Exposure:  # fmt: skip
+) -> Exposure:
     """Repeat the random draws of training (`train`) and of unlearning (`unlearn.choice`), and
     count. `history` is None if no stored round is repeated."""
+    clients, seed = members.clients, members.seed
     takes = np.zeros((1 + len(stretches), clients), np.int64)
-    members, among = Malicious(clients, malicious, roaming, seed), [0] * (1 + len(stretches))
+    among = [0] * (1 + len(stretches))
     stored = np.zeros(clients, np.int64)  # most stored rounds of each client
 
-    def drawn(place: int, t: int, there: Array) -> None:
+    def count(place: int, t: int, there: Array) -> None:
         takes[place, there] += 1
-        if malicious:
+        if members.count:
             among[place] = max(among[place], int(np.count_nonzero(members(t, there))))
 
     for t in range(rounds):
         there = participants(clients, participation, seed, t)
-        drawn(0, t, there)
+        count(0, t, there)
         if history is not None and t % history == 0:
             stored[there] += 1
     remaining = np.arange(clients)
@@ -131,7 +150,7 @@ def _exposure(
             if phase.who == "remaining" and stretch.first is not None:
                 for t in range(stretch.first, stretch.first + phase.rounds):
                     one = participants(len(remaining), participation, draws, t)
-                    drawn(place, t, remaining[one])
+                    count(place, t, remaining[one])
                 continue
             there = np.array(group) if phase.who == "leaving" else remaining
             most = stored[there] if phase.who == "stored" else phase.rounds
@@ -139,4 +158,4 @@ def _exposure(
             among[place] = _among(members, groups, stretch)
         made = takes.sum(axis=0) - before
         stored = made if restarts else stored + made
-    return Exposure(_unexceeded(takes.T), tuple(among))
+    return Exposure(_rows(unexceeded(takes.T)), tuple(among))

@@ -1,37 +1,23 @@
-"""The text of the ledger: why a guarantee is what it is, and the block for the terminal."""
+"""The guarantees of a run in words: why they are what they are, and the block for the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import wrap
 
 from foltr.core.errors import Mistake
 from foltr.core.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
-from foltr.privacy.accounting import Bound, bound, pure_epsilon
+from foltr.core.system.tables import count
+from foltr.privacy.accounting import ADDED, Bound, bound, pure_epsilon
+from foltr.privacy.adversaries import TITLES, Account, AdversaryGuarantees
 
 WIDTH = 100
-ADDED = "added up"
 NO_GUARANTEE = "There is no privacy guarantee."
 SIMULATED = (
     "This is a simulation. Its noise comes from the experiment's seed and protects nobody. On"
     " devices the noise must come from the operating system."
-)
-SHARED = (
-    "entropy='shared' sends the seed of the user's random draws. It exists to repeat published"
-    f" figures. {NO_GUARANTEE}"
-)
-NO_GRID = (
-    "This privatizer does not state that its messages lie on a grid (`grid` of its events). The"
-    " last bits of floating-point numbers can reveal what the noise should hide."
-    f" {NO_GUARANTEE}"
-)
-OVERHEARD = (
-    "The messages of malicious clients may depend on those of honest clients. One client can then"
-    " change the sum by more than its own message. The noise is not calibrated for that."
-    f" {NO_GUARANTEE} (An attack of your own that uses no honest message declares overhears ="
-    " False.)"
 )
 REMEMBERS = (
     "The learner keeps numbers on the device. One round of a client can change all its later"
@@ -42,21 +28,33 @@ STORES = (
     " round of training can change a message of unlearning. So the epsilon of one client-round is"
     " the epsilon of all its rounds together."
 )
-UNBOUNDED = (
-    "Malicious clients may send numbers so large that all other messages, and the noise, are lost"
-    f" in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares exactly. A server"
-    " that adds the noise itself clips the messages, if it receives each one.)"
-)
-REPEATABLE = (
-    "Devices draw their noise by address, as a simulation does, and not from the operating system."
-    f" The server can compute the noise and subtract it. It is for tests. {NO_GUARANTEE}"
-)
-VOID = {
-    "repeatable": REPEATABLE,
-    "shared seed": SHARED,
-    "no grid": NO_GRID,
-    "overheard": OVERHEARD,
-    "unbounded": UNBOUNDED,
+VOID = {  # why there is no guarantee at all
+    "repeatable": (
+        "Devices draw their noise by address, as a simulation does, and not from the operating"
+        " system. The server can compute the noise and subtract it. It is for tests."
+        f" {NO_GUARANTEE}"
+    ),
+    "shared seed": (
+        "entropy='shared' sends the seed of the user's random draws. It exists to repeat"
+        f" published figures. {NO_GUARANTEE}"
+    ),
+    "no grid": (
+        "This privatizer does not state that its messages lie on a grid (`grid` of its events)."
+        " The last bits of floating-point numbers can reveal what the noise should hide."
+        f" {NO_GUARANTEE}"
+    ),
+    "overheard": (
+        "The messages of malicious clients may depend on those of honest clients. One client"
+        " can then change the sum by more than its own message. The noise is not calibrated for"
+        f" that. {NO_GUARANTEE} (An attack of your own that uses no honest message declares"
+        " overhears = False.)"
+    ),
+    "unbounded": (
+        "Malicious clients may send numbers so large that all other messages, and the noise,"
+        f" are lost in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares"
+        " exactly. A server that adds the noise itself clips the messages, if it receives each"
+        " one.)"
+    ),
 }
 PLAIN_MESSAGES = (
     "Clients send their updates unprotected. An update can reveal which documents were clicked."
@@ -65,22 +63,6 @@ PLAIN_SUM = (
     "The server sees only sums. Nothing limits what the sums, and the models computed from them,"
     " reveal about one client."
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """The facts that the text depends on."""
-
-    privatized: bool
-    rewards: bool  # whether rewards are privatized
-    events: tuple[Event, ...]
-    given: Conditions
-    counted_on: int  # messages per round whose noise is certain
-    void: str | None  # why there is no guarantee at all
-    round: Bound  # for a client's round, against an observer of models
-    total: Bound  # for all its rounds
-    delta: float
-    later: tuple[tuple[Event, ...], ...] = ()  # the events of a round of each phase of unlearning
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -93,58 +75,59 @@ def epsilon_text(epsilon: float) -> str:
     return f"{up:.1e}" if size >= 9 else f"{up:,.{digits}f}"
 
 
-def counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
+def remarks(account: Account) -> tuple[str, ...]:
+    """Why the guarantees differ from the published one, and what they assume."""
+    return tuple(_remarks(account))
 
 
-def remarks(case: Case) -> Iterator[str]:
-    if not case.privatized:
-        yield PLAIN_SUM if case.given.secure else PLAIN_MESSAGES
-    elif not case.events:
+def _remarks(account: Account) -> Iterator[str]:
+    if account.privacy is None:
+        yield PLAIN_SUM if account.given.secure else PLAIN_MESSAGES
+    elif not account.phases[0].made:
         yield f"This privatizer describes nothing that could be accounted for. {NO_GUARANTEE}"
-    elif case.void == "alone":
+    elif account.void == "alone":
         yield (
             "Malicious clients add no noise, or know the noise that they added. A round may"
-            f" consist of {case.given.setting.least_arriving:,} messages, and"
-            f" {_adversarial(case)} may be among them. {NO_GUARANTEE}"
+            f" consist of {account.given.setting.least_arriving:,} messages, and"
+            f" {_adversarial(account)} may be among them. {NO_GUARANTEE}"
         )
-    elif case.void:
-        yield VOID[case.void]
+    elif account.void:
+        yield VOID[account.void]
     else:
-        if case.given.remembers:
+        if account.given.remembers:
             yield REMEMBERS
-        if case.given.stores:
+        if account.given.stores:
             yield STORES
-        for event in case.events:
-            yield from _of(event, case)
-        if opened := [each for each in case.given.stretches if each.opened]:
-            yield _opened(case, opened[0])
-        if case.given.later:
-            yield _unlearned(case)
-        if case.given.most > 1 and math.isfinite(case.total.epsilon):
-            yield _composed(case)
-        if case.total.secret:
+        for event in account.phases[0].made:
+            yield from _of(event, account)
+        if opened := [phase for phase in account.phases if phase.given.opened]:
+            yield _opened(account, opened[0].given)
+        if account.given.later:
+            yield _unlearned(account)
+        if account.given.most > 1 and math.isfinite(account.total.epsilon):
+            yield _composed(account)
+        if account.total.secret:
             yield (
                 "Who takes part in which round is assumed to be secret. The server must not reveal"
                 " it."
             )
-        if not case.given.real:
+        if not account.given.real:
             yield SIMULATED
 
 
-def _composed(case: Case) -> str:
-    each = [sum(map(pure_epsilon, events)) for events in (case.events, *case.later)]
+def _composed(account: Account) -> str:
+    each = [sum(map(pure_epsilon, phase.made)) for phase in account.phases]
     added = max(
-        sum(count * one for count, one in zip(take, each, strict=True) if count)
-        for take in case.given.counts
+        sum(times * one for times, one in zip(take, each, strict=True) if times)
+        for take in account.given.counts
     )
-    rounds = "all rounds" if case.total.secret else f"a client's {case.given.most:,} rounds"
-    if case.total.how == ADDED:
+    rounds = "all rounds" if account.total.secret else f"a client's {account.given.most:,} rounds"
+    if account.total.how == ADDED:
         composed = f"The epsilons of {rounds} are added up"
     else:
-        composed = f"{rounds[0].upper()}{rounds[1:]} are composed {case.total.how}"
+        composed = f"{rounds[0].upper()}{rounds[1:]} are composed {account.total.how}"
     text = f"Every round reveals more. {composed}"
-    if case.total.delta == 0.0 or math.isinf(added):
+    if account.total.delta == 0.0 or math.isinf(added):
         return f"{text}."
     return (
         f"{text}, which is tighter than adding up their epsilons ({epsilon_text(added)}, without a"
@@ -152,22 +135,22 @@ def _composed(case: Case) -> str:
     )
 
 
-def _unlearned(case: Case) -> str:
-    given = case.given
+def _unlearned(account: Account) -> str:
+    given = account.given
     more = sum(each.rounds for each in given.later)
     cohorts = {each.setting.cohort for each in given.later} - {given.setting.cohort}
     sizes = f", of {' or '.join(f'{n:,}' for n in sorted(cohorts))} clients" if cohorts else ""
     text = (
-        f"Unlearning makes up to {counted(more, 'round')} after the {given.rounds:,} of"
+        f"Unlearning makes up to {count(more, 'round')} after the {given.rounds:,} of"
         f" training{sizes}. They are counted: epsilon is of training and unlearning together."
         " Forgetting refunds nothing: what a client has spent stays spent, also if it left."
     )
-    by_server = any(event.seen == "model" for event in case.events)
+    by_server = any(event.seen == "model" for event in account.phases[0].made)
     if by_server and given.setting.cohort < given.clients - 1:
         text += " That nobody knows who takes part is not counted in runs with unlearning."
     first, *later = (
-        bound(tuple((event, 1) for event in events), case.delta).epsilon
-        for events in (case.events, *case.later)
+        bound(tuple((event, 1) for event in phase.made), account.delta).epsilon
+        for phase in account.phases
     )
     if max(later) <= first * (1.0 + 1e-3) or math.isinf(first):
         return text
@@ -177,25 +160,26 @@ def _unlearned(case: Case) -> str:
     )
 
 
-def _opened(case: Case, given: Conditions) -> str:
-    when = "" if given is case.given else " in rounds of unlearning"
+def _opened(account: Account, given: Conditions) -> str:
+    when = "" if given is account.given else " in rounds of unlearning"
     text = (
-        f"{counted(given.missing, 'malicious or colluding client')} could reveal single"
+        f"{count(given.missing, 'malicious or colluding client')} could reveal single"
         f" messages to the server{when}. The secure sum withstands {given.withstands:,}. Against"
         " the server, only the noise of each single message counts."
     )
-    if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):
+    by_message = all(event.seen == "message" for event in account.phases[0].made)
+    if math.isinf(account.round.epsilon) or by_message:
         return text
     return (
         f"{text} If none of them colludes with the server, epsilon against the server is"
-        f" {epsilon_text(case.round.epsilon)} a round."
+        f" {epsilon_text(account.round.epsilon)} a round."
     )
 
 
-def _of(event: Event, case: Case) -> Iterator[str]:
-    n = case.given.setting.cohort
+def _of(event: Event, account: Account) -> Iterator[str]:
+    n = account.given.setting.cohort
     if isinstance(event, RandomizedResponse):
-        yield from _answers(event, case.rewards)
+        yield from _answers(event, account.rewards)
     if isinstance(event, GammaNoise) and event.d > 1:
         yield _norms(event)
     if isinstance(event, GaussianNoise):
@@ -203,17 +187,18 @@ def _of(event: Event, case: Case) -> Iterator[str]:
             f"Replacing one client's data changes an update by up to {event.l2:.3g}, twice the"
             " clip. A paper that adds or removes a client instead counts half of that."
         )
-    if event.seen == "sum" and case.counted_on < n:
-        yield _dropped(event, case)
-    if event.seen == "sum" and case.given.secure and case.counted_on == n:
+    counted_on = account.phases[0].counted_on
+    if event.seen == "sum" and counted_on < n:
+        yield _dropped(event, account)
+    if event.seen == "sum" and account.given.secure and counted_on == n:
         yield (
             f"The noise shares of all {n:,} messages are counted. Set dropout if messages can be"
             " lost: fewer messages carry less noise."
         )
-    if event.seen == "sum" and n > 1 and not case.given.opened:
-        yield _summed(case) if case.given.secure else _single(event, n, case.counted_on)
+    if event.seen == "sum" and n > 1 and not account.given.opened:
+        yield _summed(account) if account.given.secure else _single(event, n, counted_on)
     if event.seen == "model":
-        gets = "the sum" if case.given.secure else "every update"
+        gets = "the sum" if account.given.secure else "every update"
         yield (
             f"The server receives {gets} without noise and adds the noise itself. There is no"
             " guarantee against the server."
@@ -244,8 +229,8 @@ def _norms(event: GammaNoise) -> str:
     )
 
 
-def _dropped(event: Event, case: Case) -> str:
-    k, n = case.counted_on, case.given.setting.cohort
+def _dropped(event: Event, account: Account) -> str:
+    k, n = account.phases[0].counted_on, account.given.setting.cohort
     if isinstance(event, GammaNoise):
         full: Event = replace(event, shape=1.0)
     elif not isinstance(event, GaussianNoise):
@@ -255,26 +240,23 @@ def _dropped(event: Event, case: Case) -> str:
         )
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
-    was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"Only {k:,} of {n:,} shares of the noise are counted. {_why_not_all(case)}"
+    was, now = (bound(((each, 1),), account.delta).epsilon for each in (full, event))
+    why = "The others may be lost, or their clients may reveal them."
+    if account.given.malicious:
+        why = f"{_adversarial(account)} may add no share, or reveal theirs."
+    left = f"Only {k:,} of {n:,} shares of the noise are counted. {why}"
     if math.isinf(now):
         return f"{left} With half of the shares or fewer the ledger has no finite bound."
     was_text, now_text = epsilon_text(was), epsilon_text(now)
     return f"{left} So epsilon is at most {now_text} a round, instead of {was_text}."
 
 
-def _why_not_all(case: Case) -> str:
-    if not case.given.malicious:
-        return "The others may be lost, or their clients may reveal them."
-    return f"{_adversarial(case)} may add no share, or reveal theirs."
-
-
-def _adversarial(case: Case) -> str:
+def _adversarial(account: Account) -> str:
     """The malicious and colluding clients of a round, counted."""
-    malicious = counted(case.given.malicious, "malicious client")
-    if not case.given.colluding:
+    malicious = count(account.given.malicious, "malicious client")
+    if not account.given.colluding:
         return malicious
-    return f"{malicious} and {counted(case.given.colluding, 'colluding client')}"
+    return f"{malicious} and {count(account.given.colluding, 'colluding client')}"
 
 
 def _single(event: Event, n: int, arriving: int) -> str:
@@ -294,33 +276,37 @@ def _single(event: Event, n: int, arriving: int) -> str:
     )
 
 
-def _summed(case: Case) -> str:
-    n, simulated = case.given.setting.cohort, " The option --colluding counts such clients."
+def _summed(account: Account) -> str:
+    n, simulated = account.given.setting.cohort, " The option --colluding counts such clients."
     return (
         "The server sees only the sum, if it follows the protocol. A client that colludes with the"
         f" server reveals its share of the noise, 1/{n:,} of the whole, as if it had dropped out."
-        f"{' No such client is counted.' if case.given.real else simulated}"
+        f"{' No such client is counted.' if account.given.real else simulated}"
     )
 
 
 def block(
-    mechanism: str, nominal: str, delta: float, units: tuple[str, ...],
-    rows: list[tuple[str, str | None, tuple[Bound, ...]]], notes: tuple[str, ...],
-) -> list[str]:  # fmt: skip
-    """The lines for the terminal."""
+    mechanism: str,
+    nominal: str,
+    delta: float,
+    views: tuple[AdversaryGuarantees, ...],
+    notes: tuple[str, ...],
+) -> list[str]:
+    """The lines for a terminal of 100 columns."""
     if mechanism == "none":
         text = f"none. {' '.join(notes)} {NO_GUARANTEE}"
         return _labelled("privacy", text)
     lines = [*_labelled("privacy", mechanism), *_labelled("published as", nominal)]
-    cells = [[_cell(each) for each in bounds] for _, _, bounds in rows]
-    widths = [max(len(unit), *(len(row[i]) for row in cells)) for i, unit in enumerate(units)]
-    names = max(len(who) for who, _, _ in rows)
+    units = [each.title for each in views[0].guarantees]
+    rows = [[_cell(each.bound) for each in view.guarantees] for view in views]
+    widths = [max(map(len, column)) for column in zip(units, *rows, strict=True)]
+    names = max(map(len, TITLES.values()))
     heads = "  ".join(unit.rjust(width) for unit, width in zip(units, widths, strict=True))
     lines.append(f"{'epsilon, against':<{names + 2}}  {heads}  requires trust in")
-    for (who, trusted, _), row in zip(rows, cells, strict=True):
+    for view, row in zip(views, rows, strict=True):
         shown = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        lines.append(f"  {who:<{names}}  {shown}  {trusted or '-'}")
-    starred = any("*" in cell for row in cells for cell in row)
+        lines.append(f"  {TITLES[view.who]:<{names}}  {shown}  {view.trusted or '-'}")
+    starred = any("*" in cell for row in rows for cell in row)
     added = (
         " With a star: any observation is at most exp(epsilon) times as likely, plus delta ="
         f" {delta:g}."

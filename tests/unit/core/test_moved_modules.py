@@ -21,6 +21,8 @@ def test_the_new_place_exists_and_the_old_one_is_refused(old):
 
 def test_a_module_below_a_moved_package_is_named_too():
     assert moved("foltr.world.dataset") == "foltr.core.world.dataset"
+    assert moved("foltr.runs.config") == "foltr.simulation.runs.config"
+    assert moved("foltr.simulation.runs.account") == "foltr.privacy.guarantee"
     assert moved("foltr.kindz") == "" == moved("foltr.kindsof")
 
 

@@ -23,7 +23,8 @@ from foltr.core.events import (
 from foltr.core.kinds import PrivatizerDefaults
 from foltr.core.spec import privatizers
 from foltr.privacy.accounting import pure_epsilon
-from foltr.privacy.ledger import ledger, share
+from foltr.privacy.adversaries import share
+from foltr.privacy.guarantee import ledger
 from foltr.privacy.text import epsilon_text
 
 D = 46

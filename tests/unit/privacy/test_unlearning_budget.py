@@ -13,9 +13,8 @@ from foltr.core.spec import unlearners
 from foltr.core.world.protocols import Past, Phase, PlannedPhase
 from foltr.experiment import Experiment
 from foltr.experiment.compatibility import setting_of, settings_in, stretches_of
-from foltr.privacy.accounting import unexceeded
 from foltr.privacy.guarantee import ledger_of
-from foltr.privacy.participation import COUNTED, Exposure, exposure_of
+from foltr.privacy.participation import COUNTED, Exposure, exposure_of, unexceeded
 
 D = 46
 BASE = Experiment(

@@ -1,4 +1,6 @@
-"""Atomic writes of files, and safe reads of files in folders of others."""
+"""Files: written whole or not at all, read safely in folders of others, and JSON that every parser
+reads; and where they are: paths that users give, and the folders of data sets and caches, which
+environment variables can move."""
 
 from __future__ import annotations
 
@@ -22,6 +24,16 @@ MOST_BITS = 1000
 DEEPEST = 50  # tables or lists inside each other
 FLAGS = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # not every system has each
 READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in FLAGS)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of the system (disk full, read-only, missing) into an error message for the
+    user."""
+    try:
+        yield
+    except OSError as error:
+        raise Mistake(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -89,14 +101,18 @@ def is_plain_name(name: object) -> bool:
     return isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the system (disk full, read-only, missing) into an error message for the
-    user."""
-    try:
-        yield
-    except OSError as error:
-        raise Mistake(f"cannot write {path}: {error.strerror or error}") from error
+def strict_json(content: Any) -> str:
+    """JSON text in ASCII, in one line. Infinities and NaN, which JSON does not have, become
+    null; an object that JSON does not know becomes its text."""
+    return json.dumps(_finite(content), allow_nan=False, separators=(",", ":"), default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_extent(value: Any, depth: int = 0) -> None:
@@ -110,10 +126,6 @@ def check_extent(value: Any, depth: int = 0) -> None:
         value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     ):
         check_extent(part, depth + 1)
-
-
-# Folders for data sets and caches on this machine, which environment variables can move, and
-# the paths that users give.
 
 
 def given_path(path: str | os.PathLike[str]) -> Path:
@@ -142,20 +154,3 @@ def cache_folder(kind: str) -> Path:
     """The folder of a kind of cache: below FOLTR_CACHE, or in the user's cache folder."""
     root = os.environ.get("FOLTR_CACHE")
     return (Path(root) if root else user_cache_path("foltr")) / kind
-
-
-# JSON text that every parser reads.
-
-
-def strict_json(content: Any) -> str:
-    """JSON text in ASCII, in one line. Infinities and NaN, which JSON does not have, become
-    null; an object that JSON does not know becomes its text."""
-    return json.dumps(_finite(content), allow_nan=False, separators=(",", ":"), default=str)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,5 @@
-"""The log of a process: lines of text, or one JSON object per line.
+"""The log of a process, and settings that it reads again while it runs. A log has lines of text,
+or one JSON object per line:
 
     12:00:31 round 3 of 80: 4 of 4 clients answered, 0.2 s
     {"time":"2026-11-30T11:00:31.250Z","level":"info","process":"server","event":"round", ...}
@@ -21,6 +22,8 @@ from foltr.core.system.files import strict_json
 Tell = Callable[[str], None]
 Level = Literal["info", "warning", "error"]
 FORMS = ("text", "json")
+T = TypeVar("T")
+Stamp = tuple[int, int, int] | None
 
 
 class Event(str):
@@ -72,12 +75,6 @@ def writer(
         stream.flush()
 
     return tell
-
-
-# Values that are read from files, and read again when the files change.
-
-T = TypeVar("T")
-Stamp = tuple[int, int, int] | None
 
 
 class Reloaded(Generic[T]):

@@ -21,7 +21,8 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def make_folder(folder: Path, private: Mapping[str, bytes], public: Mapping[str, bytes]) -> None:
     """Make a folder with these files, all or none. Only its owner may enter it, and private files
     have mode 0600 from their first byte. A folder that has anything in it is refused."""
-    if folder.is_symlink() or (folder.exists() and not _is_empty(folder)):
+    empty = folder.is_dir() and next(folder.iterdir(), None) is None
+    if folder.is_symlink() or (folder.exists() and not empty):
         raise Mistake(
             f"{folder} already exists, and keys are never overwritten: choose another folder"
             " (--out), or move this one away"
@@ -72,10 +73,6 @@ def replacing_private(path: Path) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 os.unlink(name)
             raise
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.iterdir(), None) is None
 
 
 def private_content(path: Path) -> bytes:

@@ -1,4 +1,5 @@
-"""What a process uses: processor time, memory, files. On Linux, of any process of this user."""
+"""A process: what it uses (on Linux, any process of this user), its threads, and the environment
+that is stored beside the results of a run and is no part of their identity."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from time import perf_counter
 import numpy as np
 
 import foltr
+
+PIECES = 4  # pieces of work per thread, to balance slow ones
 
 
 @dataclass(frozen=True)
@@ -70,64 +73,9 @@ def release_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-# The environment of a run: stored beside its results, not part of its identity.
-
-
-@cache
-def environment() -> dict[str, object]:
-    return {
-        "foltr": foltr.__version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in ("numpy", "scipy", "numba")},
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "command": sys.argv,
-    }
-
-
-def _commit() -> str | None:
-    """The commit of foltr's source tree, with + if it has changes; None if foltr was installed as
-    a package."""
-    tree = Path(__file__).resolve().parents[4]
-    if not (tree / ".git").exists():
-        return None
-    try:
-        head = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, timeout=5
-        )
-        status = subprocess.run(
-            ["git", "--no-optional-locks", "status", "--porcelain"],  # which writes nothing
-            cwd=tree, capture_output=True, text=True, timeout=5,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return (
-        head.stdout.strip() + ("+" if status.stdout.strip() else "")
-        if head.returncode == 0
-        else None
-    )
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-# Work on several threads. Every piece writes only its own part of a result, so the bits do not
-# depend on the number of threads.
-
-PIECES = 4  # pieces per thread, to balance slow ones
-
-
 class Threads:
-    """`number` threads, including the caller's own."""
+    """`number` threads, including the caller's own. Each piece of work writes only its own part of
+    a result, so the bits do not depend on the number of threads."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -166,3 +114,46 @@ class Threads:
         take_turns()
         for helper in helpers:
             helper.result()
+
+
+@cache
+def environment() -> dict[str, object]:
+    return {
+        "foltr": foltr.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in ("numpy", "scipy", "numba")},
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "command": sys.argv,
+    }
+
+
+def _commit() -> str | None:
+    """The commit of foltr's source tree, with + if it has changes; None if foltr was installed as
+    a package."""
+    tree = Path(__file__).resolve().parents[4]
+    if not (tree / ".git").exists():
+        return None
+    try:
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, timeout=5
+        )
+        status = subprocess.run(
+            ["git", "--no-optional-locks", "status", "--porcelain"],  # which writes nothing
+            cwd=tree, capture_output=True, text=True, timeout=5,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if head.returncode != 0:
+        return None
+    return head.stdout.strip() + ("+" if status.stdout.strip() else "")
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

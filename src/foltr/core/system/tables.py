@@ -1,5 +1,6 @@
-"""A small table of named columns. It needs no pandas; `to_pandas()` and Parquet work where
-installed."""
+"""Tables, and how numbers are written in them and in sentences. A table is named columns. It needs
+no pandas; `to_pandas()` and Parquet work where installed. In a notebook it is HTML without colours
+of its own, so that it fits a light and a dark page; every text in it passes `escape`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,12 @@ from html import escape
 from typing import Any
 
 from foltr.core.errors import Mistake, did_you_mean
+
+ROWS = 10  # of a table in a notebook; the others are counted
+LENGTH = 60  # of a text in a cell
+LEFT, RIGHT = ' style="text-align:left"', ' style="text-align:right"'
+NONE, MINUS = "\u2013", "\u2212"  # a dash where there is no value; a minus sign
+SHADES = (0.01, 0.03, 0.1, 0.2)  # a cell is shaded by how many of these losses of nDCG it exceeds
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,25 +73,13 @@ class Tidy:
             import pyarrow.parquet
         except ImportError:
             raise Mistake("pyarrow is not installed: pip install pyarrow") from None
-        plain = {
-            name: [_plain(value) for value in values] for name, values in self.columns.items()
+        plain = {  # a column has one type: tuples become text
+            name: [repr(value) if isinstance(value, tuple) else value for value in values]
+            for name, values in self.columns.items()
         }
         buffer = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.table(plain), buffer)
         return buffer.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    """A value for Parquet, whose columns have one type: tuples become text."""
-    return repr(value) if isinstance(value, tuple) else value
-
-
-# Small tables as HTML, for notebooks. They have no colours of their own, so that they fit a
-# light and a dark page. Every text passes `escape`.
-
-ROWS = 10  # of a table; the others are counted
-LENGTH = 60  # of a text in a cell
-LEFT, RIGHT = ' style="text-align:left"', ' style="text-align:right"'
 
 
 def html_table(
@@ -93,7 +88,10 @@ def html_table(
     """The first rows, numbers rounded and to the right; a line counts the rows that are left out.
     `measured` columns have four decimals; others too, if their numbers are not short."""
     total = len(next(iter(columns.values()), ()))
-    cells = [_cells(list(values), name in measured, rows) for name, values in columns.items()]
+    cells = [
+        [_cell(value, name in measured or _needs_four_decimals(values)) for value in values[:rows]]
+        for name, values in columns.items()
+    ]
     heads = "".join(
         f"<th{RIGHT if any(map(_is_number, values)) else LEFT}>{escape(name)}</th>"
         for name, values in columns.items()
@@ -106,11 +104,6 @@ def html_table(
 def paragraphs(lines: Iterable[str]) -> str:
     """Each line as a paragraph."""
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-def _cells(values: list[Any], measured: bool, rows: int) -> list[str]:
-    fixed = measured or _needs_four_decimals(values)
-    return [_cell(value, fixed) for value in values[:rows]]
 
 
 def _cell(value: Any, fixed: bool) -> str:
@@ -126,7 +119,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _needs_four_decimals(values: list[Any]) -> bool:
+def _needs_four_decimals(values: Sequence[Any]) -> bool:
     """Whether a column holds numbers that are not short. Settings, such as 0.1 and 0.01, are
     written as they are."""
     sizes = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v]
@@ -141,12 +134,6 @@ def rounded(value: float, fixed: bool = True) -> str:
     if abs(value) >= 1000.0:
         return f"{value:,.1f}" if abs(value) < 1e9 else f"{value:.4g}"
     return f"{value:.4f}" if fixed and (abs(value) >= 0.001 or not value) else f"{value:.4g}"
-
-
-# How numbers are written in tables and sentences.
-
-NONE, MINUS = "\u2013", "\u2212"  # a dash where there is no value; a minus sign
-SHADES = (0.01, 0.03, 0.1, 0.2)  # a cell is shaded by how many of these losses of nDCG it exceeds
 
 
 def decimals_of(means: Iterable[float]) -> int:

@@ -16,8 +16,7 @@ from foltr.core.spec import brief
 from foltr.core.world.dataset import Dataset
 from foltr.experiment import Experiment
 from foltr.experiment.compatibility import setting_of
-from foltr.privacy.guarantee import DELTA, ledger_of
-from foltr.privacy.ledger import Ledger
+from foltr.privacy.guarantee import DELTA, Ledger, ledger_of
 from foltr.simulation.audits.games import Distance, Game, largest_distance, play, worst_updates
 from foltr.simulation.audits.labels import LabelResult, Report, infer_labels
 from foltr.simulation.audits.membership import Membership, membership, real_round

@@ -17,7 +17,7 @@ from foltr.core.errors import Mistake
 from foltr.core.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.core.seeds import stream
 from foltr.privacy.accounting import NONE, Bound, bound
-from foltr.privacy.ledger import share
+from foltr.privacy.adversaries import share
 
 ROUNDING = 1e-6  # assumed error of an update in float32
 WORK = 2 * 10**6  # numbers drawn at a time

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from foltr.core.events import Conditions, Setting
-from foltr.privacy.ledger import ledger
+from foltr.privacy.guarantee import ledger
 from foltr.report.results import Recorded
 
 

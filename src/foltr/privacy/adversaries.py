@@ -1,4 +1,4 @@
-"""The ledger: which guarantee a run gives, for what, against whom, and who must be trusted for it.
+"""Which guarantee a run gives, for what, against whom, and who must be trusted for it: as numbers.
 
 There are two adversaries. The server sees what arrives: each message or, under a secure sum, the
 sum. The other sees only models: a reader of a published ranker, or a client of other rounds.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,22 +18,13 @@ from foltr.core import Privatizer
 from foltr.core.errors import require
 from foltr.core.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.core.guards import described
-from foltr.core.spec import brief
-from foltr.privacy.accounting import NONE, Bound, Parts, bound, sampled, unexceeded
-from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
+from foltr.core.system.tables import count
+from foltr.privacy.accounting import NONE, Bound, Parts, bound, sampled
+from foltr.privacy.participation import unexceeded
 
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]
 TITLES: dict[Who, str] = {"server": "the server", "models": "observers of models"}
-# version of the guarantees: version 1 ignored device memory and malicious clients, and its
-# epsilons were too small
-VERSION = 2
-NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = (
-    "nobody",
-    "enough other clients",
-    "the server, for the sum",
-    "the server",
-)
 
 
 @dataclass(frozen=True)
@@ -55,125 +46,7 @@ class AdversaryGuarantees:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """The guarantees of a run against every adversary, with remarks."""
-
-    mechanism: str  # "none" if there is none
-    nominal: str
-    delta: float
-    views: tuple[AdversaryGuarantees, ...]
-    remarks: tuple[str, ...]  # why the guarantee differs from the published one
-
-    def guarantee(self, who: Who, unit: Unit) -> Bound:
-        """The guarantee against `who` for a unit. For an interaction without a guarantee of its
-        own it is that of the client's round."""
-        found = {
-            each.unit: each.bound
-            for view in self.views
-            if view.who == who
-            for each in view.guarantees
-        }
-        return found[unit] if unit in found else found["round"]
-
-    def lines(self) -> list[str]:
-        """The ledger as text for a terminal of 100 columns."""
-        rows = [
-            (TITLES[view.who], view.trusted, tuple(e.bound for e in view.guarantees))
-            for view in self.views
-        ]
-        units = tuple(each.title for each in self.views[0].guarantees)
-        return block(self.mechanism, self.nominal, self.delta, units, rows, self.remarks)
-
-    def plain(self) -> dict[str, Any]:
-        """The ledger for result.json, which has no infinity: an infinite epsilon is null."""
-        return {
-            "version": VERSION,
-            "mechanism": self.mechanism,
-            "nominal": self.nominal,
-            "delta": self.delta,
-            "views": [_plain(view) for view in self.views],
-            "remarks": list(self.remarks),
-            "lines": self.lines(),
-        }
-
-
-def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
-    guarantees = []
-    for each in view.guarantees:
-        epsilon, finite = each.bound.epsilon, math.isfinite(each.bound.epsilon)
-        about = {
-            "unit": each.unit,
-            "title": each.title,
-            "finite": finite,
-            "epsilon": epsilon if finite else None,
-        }
-        guarantees.append(
-            {
-                **about,
-                "told": epsilon_text(epsilon),
-                "delta": each.bound.delta,
-                "how": each.bound.how,
-            }
-        )
-    return {
-        "against": view.who,
-        "title": TITLES[view.who],
-        "trusted": view.trusted,
-        "guarantees": guarantees,
-    }
-
-
-def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledger:
-    """The ledger of a privatizer under these conditions.
-
-    The random choice of a round's cohort improves a guarantee only for noise that a trusted server
-    adds, because the server knows who takes part, and only if no malicious client reveals its
-    participation. The observer of models may be one client that was not drawn. It is not counted
-    for runs that were unlearned: who takes part in unlearning, and who left, is known."""
-    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    stretches = tuple(_counted(privacy, each) for each in given.stretches)
-    void = next(
-        (name for name in stretches[0].voids if any(s.voids[name] for s in stretches)), None
-    )
-    made = tuple(event for each in stretches for event in each.made)
-    rewards = privacy is not None and privacy.acts_on == "rewards" and bool(made)
-    answers = rewards and all(isinstance(event, RandomizedResponse) for event in made)
-    events = () if void else made
-    views, secretly = [], None
-    if given.setting.cohort < given.clients - 1 and not given.missing and not given.later:
-        secretly = _by_the_server(events)
-    for who in TITLES:
-        seen = tuple(() if void else each.seen(who) for each in stretches)
-        found = _guarantees(seen, answers, given, delta)
-        if secretly:
-            found = [
-                replace(each, title="one client, whole run") if each.unit == "client" else each
-                for each in found
-            ]
-        if who == "models" and secretly:
-            found = _amplified(found, secretly, given, delta)
-        holds = any(math.isfinite(each.bound.epsilon) for each in found)
-        secure = any(each.secure(who) for each in stretches)
-        views.append(
-            AdversaryGuarantees(
-                who, _trusted(events, who, secure) if holds else None, tuple(found)
-            )
-        )
-    of_round, total = (each.bound for each in views[-1].guarantees[-2:])
-    first, *others = stretches
-    later = tuple(each.made for each in others)
-    case = Case(
-        privacy is not None, rewards, first.made, given, first.counted_on,
-        void, of_round, total, delta, later,
-    )  # fmt: skip
-    if privacy is None:
-        return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
-    mechanism = brief(privacy) + (", behind a secure sum" if given.secure else "")
-    return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
-
-
-@dataclass(frozen=True)
-class Stretch:
+class Phase:
     """Equal rounds, of training or of a phase of unlearning, and what may be counted in each."""
 
     given: Conditions
@@ -196,7 +69,55 @@ class Stretch:
         )
 
 
-def _counted(privacy: Privatizer | None, given: Conditions) -> Stretch:
+@dataclass(frozen=True)
+class Account:
+    """The guarantees of a run, and the facts that explain them."""
+
+    privacy: Privatizer | None
+    given: Conditions
+    delta: float
+    phases: tuple[Phase, ...]  # training, and each phase of unlearning
+    rewards: bool  # whether rewards are privatized
+    void: str | None  # why there is no guarantee at all
+    views: tuple[AdversaryGuarantees, ...]
+    round: Bound  # for a client's round, against an observer of models
+    total: Bound  # for all its rounds
+
+
+def account_of(privacy: Privatizer | None, given: Conditions, delta: float) -> Account:
+    """The guarantees of a privatizer under these conditions.
+
+    The random choice of a round's cohort improves a guarantee only for noise that a trusted server
+    adds, because the server knows who takes part, and only if no malicious client reveals its
+    participation. The observer of models may be one client that was not drawn. It is not counted
+    for runs that were unlearned: who takes part in unlearning, and who left, is known."""
+    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
+    phases = tuple(_phase(privacy, each) for each in given.stretches)
+    voids = {name: any(phase.voids[name] for phase in phases) for name in phases[0].voids}
+    void = next((name for name, holds in voids.items() if holds), None)
+    made = tuple(event for phase in phases for event in phase.made)
+    rewards = privacy is not None and privacy.acts_on == "rewards" and bool(made)
+    answers = rewards and all(isinstance(event, RandomizedResponse) for event in made)
+    events = () if void else made
+    noise = None
+    if given.setting.cohort < given.clients - 1 and not given.missing and not given.later:
+        noise = _by_the_server(events)
+    everything = "whole run" if noise else count(given.most, "round")
+    views = []
+    for who in TITLES:
+        seen = tuple(() if void else phase.seen(who) for phase in phases)
+        guarantees = _guarantees(seen, answers, everything, given, delta)
+        if who == "models" and noise:
+            guarantees = _amplified(guarantees, noise, given, delta)
+        trusted = None
+        if any(math.isfinite(each.bound.epsilon) for each in guarantees):
+            trusted = _trusted(events, who, any(phase.secure(who) for phase in phases))
+        views.append(AdversaryGuarantees(who, trusted, tuple(guarantees)))
+    *_, of_round, total = (each.bound for each in views[-1].guarantees)
+    return Account(privacy, given, delta, phases, rewards, void, tuple(views), of_round, total)
+
+
+def _phase(privacy: Privatizer | None, given: Conditions) -> Phase:
     counted_on, alone = given.setting.least_arriving, False
     made = described(privacy, given.setting)
     if given.missing and any(event.seen == "sum" for event in made):
@@ -220,7 +141,7 @@ def _counted(privacy: Privatizer | None, given: Conditions) -> Stretch:
             and any(_can_be_swamped(event, given.secure, privacy) for event in made)
         ),
     }
-    return Stretch(given, made, counted_on, voids)
+    return Phase(given, made, counted_on, voids)
 
 
 def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> bool:
@@ -243,10 +164,12 @@ def share(event: Event, n: int) -> Event:
     return event
 
 
-Seen = tuple[tuple[Event, ...], ...]  # the events of a round of each stretch, as observed
+Seen = tuple[tuple[Event, ...], ...]  # the events of a round of each phase, as observed
 
 
-def _guarantees(seen: Seen, answers: bool, given: Conditions, delta: float) -> list[Guarantee]:
+def _guarantees(
+    seen: Seen, answers: bool, everything: str, given: Conditions, delta: float
+) -> list[Guarantee]:
     """The guarantees for each unit, from the events that the adversary observes.
 
     A client has spent what it spends in all rounds of training and of unlearning. A single round
@@ -262,7 +185,7 @@ def _guarantees(seen: Seen, answers: bool, given: Conditions, delta: float) -> l
     once = whole if given.lasting else [tuple((event, 1) for event in each) for each in rounds]
     units: list[tuple[Unit, str, list[Parts]]] = [
         ("round", "one client-round", once),
-        ("client", f"one client, {counted(given.most, 'round')}", whole),
+        ("client", f"one client, {everything}", whole),
     ]
     if answers:
         single = [tuple((_one_answer(event), 1) for event in each) for each in rounds]
@@ -286,7 +209,7 @@ def _worst(cases: list[Parts], delta: float) -> Bound:
 def _busiest(seen: Seen, rounds: Seen, takes: tuple[tuple[int, ...], ...]) -> list[list[int]]:
     """How often a client takes part in each of the different kinds of `rounds`: for every client
     that may have spent most."""
-    counts = np.array(takes)  # (clients, stretches)
+    counts = np.array(takes)  # (clients, phases)
     alike = [[each == kind for each in seen] for kind in rounds]
     summed = np.stack([counts[:, same].sum(axis=1) for same in alike], axis=1)
     return [list(map(int, row)) for row in unexceeded(summed)]
@@ -323,9 +246,9 @@ def _amplified(
 def _trusted(events: tuple[Event, ...], who: Who, secure: bool) -> str:
     places = {event.seen for event in events}
     if "model" in places:
-        return THE_SERVER
+        return "the server"
     if "sum" not in places:
-        return NOBODY
+        return "nobody"
     if secure:
-        return CLIENTS
-    return NOBODY if who == "server" else FOR_THE_SUM
+        return "enough other clients"
+    return "nobody" if who == "server" else "the server, for the sum"
