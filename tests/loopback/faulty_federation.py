@@ -1,6 +1,5 @@
 """A federation of real processes whose nodes and server fail when they are told to."""
 
-import json
 import os
 import re
 import signal
@@ -47,9 +46,7 @@ class Faulty(Deployment):
         return {about["round"]: about for about in self.rounds()}
 
     def survivors(self, round):
-        lines = (self.folder / "state" / "took_part.jsonl").read_text().splitlines()
-        found = {line["round"]: line["clients"] for line in map(json.loads, lines)}
-        return found[round]
+        return self.state.participants()[round].tolist()
 
     def clients(self, *nodes):
         each = self.experiment.clients // self.nodes

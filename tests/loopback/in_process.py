@@ -1,12 +1,18 @@
 """Federations in this process, and nodes in them that answer something else."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from foltr.core.seeds import stream
+from foltr.deployment.keys.roster_file import revoke_node
 from foltr.deployment.protocol.frames import Frame
 from foltr.deployment.protocol.in_process import InProcess
+from foltr.deployment.server.federation import Federation
+from foltr.deployment.server.live_roster import LiveRoster
+from foltr.deployment.server.rounds import Rounds, board_of
+from foltr.deployment.server.state_folder import open_state
 from foltr.experiment import Experiment
 
 DATA = "Synthetic(queries=40)"
@@ -55,6 +61,40 @@ def run_with(e, change, nodes=4):
         engines.append(engine)
 
     return e.run(engine=Tampered(changed, nodes)), engines[0].failures
+
+
+class Staying(LiveRoster):
+    """A roster whose nodes are connected until they are shut out."""
+
+    def register(self, public_key):
+        pass
+
+    def unregister(self, public_keys):
+        return []
+
+    def reachable(self, fresh=False):
+        return self.nodes
+
+    def name_of(self, node):
+        return f"node-{node - 2}"
+
+    def shut_out(self, name):
+        revoke_node(self.path, name)
+        self.nodes = {node: own for node, own in self.nodes.items() if self.name_of(node) != name}
+
+
+def rounds_of(engine, folder, table):
+    """The rounds of a server for the nodes of an engine in this process, with a roster and a state
+    in a folder."""
+    state = open_state(folder / "state", print)
+    state.check_agreement(engine.agreement)
+    live = Staying(folder / "roster.toml", None, print)
+    live._session, live.nodes = live, dict(engine.reachable())
+    board = board_of(engine.agreement, table)
+    parts = engine.grid, engine.agreement, live, table, state, board, print
+    made = Federation(*parts, stopping=threading.Event(), message=engine.grid.create_message)
+    made.patience = 0.0
+    return Rounds(made)
 
 
 def answering(node, how):

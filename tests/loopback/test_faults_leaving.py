@@ -1,11 +1,11 @@
 """Going back to an earlier model, and forgetting a node over the wire."""
 
-import json
 import re
 import signal
 
 import numpy as np
 import pytest
+from in_process import rounds_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -25,11 +25,8 @@ from faulty import (
 
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
-from foltr.deployment.keys.roster_file import read_roster, revoke_node
+from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.protocol.frames import Frame
-from foltr.deployment.server.forgetting import ask_to_forget
-from foltr.deployment.server.rounds import Rounds
-from foltr.deployment.server.state import ServerState
 from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.setup import population_of
@@ -88,10 +85,9 @@ def in_process(here, e, folder, missing, first):
     _, table = read_server(here.folder / "server.toml", Code())
     p, params = population_of(e, e.data.load("train")), start_of(e)
     engine = Thinned(missing)(e, p, params, Threads(1), e.seed)
-    roster_file, there = folder / "roster.toml", dict(engine.reachable())
     folder.mkdir()
     text = (here.folder / "roster.toml").read_text().replace("revoked = true\n", "")
-    roster_file.write_text(text)
+    (folder / "roster.toml").write_text(text)
     honest, device = engine.grid.nodes[4], engine.grid.nodes[4].device
 
     def answer(text):
@@ -101,27 +97,11 @@ def in_process(here, e, folder, missing, first):
             device.forget_me()
             return honest(text)
         made = honest(text)
-        ask_to_forget(rounds, "node-2", by_node=True)
+        rounds.engine.ask_to_forget("node-2", by_node=True)
         return made
 
     engine.grid.nodes[4] = answer
-    engine.reachable = lambda: there
-
-    def shut_out(name):
-        revoke_node(roster_file, name)
-        there.pop(4)
-
-    state = ServerState(folder / "state")
-    state.open(engine.agreement)
-    rounds = Rounds(
-        engine.agreement,
-        table,
-        state,
-        engine,
-        lambda: read_roster(roster_file),
-        name_of=lambda node: f"node-{node - 2}",
-        shut_out=shut_out,
-    )
+    rounds = rounds_of(engine, folder, table)
     return rounds.run(rounds.start()).params
 
 
@@ -156,8 +136,7 @@ def test_a_node_is_forgotten_over_the_wire(tmp_path):
         same(here, in_process(here, e, tmp_path / "again", lost, first))
         assert rows(here.folder / "state-2" / "records.db") == (0, 0)
         assert not found_in(here.folder / "state-2", models)
-        since = json.loads((state / "forgotten.json").read_text())["since"]
-        assert since > first
+        assert here.state.forgotten.since > first
         here.start("server", "--rollback", str(first))
         assert here.processes["server"].wait(60) == 2
         assert "in which a node was forgotten" in words(here)
@@ -213,8 +192,7 @@ def test_forgetting_is_interrupted(tmp_path, database):
         # round 5 is left out: it was asked before, with a model that is forgotten
         assert answered == [12] * 5 + [8] * 10, here.everything()
         ids = {id for name in ("node-0", "node-1") for id in OWN[name]}
-        lines = (state / "took_part.jsonl").read_text().splitlines()
-        assert all(set(json.loads(line)["clients"]) <= ids for line in lines)
+        assert all(set(who.tolist()) <= ids for who in here.state.participants().values())
 
 
 @pytest.mark.faults

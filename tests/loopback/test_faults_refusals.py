@@ -81,7 +81,7 @@ def test_mistakes_of_the_server_s_operator(tmp_path):
     with deployed(tmp_path, e) as here:
         start(here, node_0="gate@1")
         at_gate(here, 1)
-        before = (here.folder / "state" / "agreement.json").read_bytes()
+        before = here.state.agreement
         free = {"status": "none", "state": "state-b"}
         variant(here, "second", "server", status="none")
         variant(here, "other", "server", status="none", rounds=9)
@@ -98,7 +98,7 @@ def test_mistakes_of_the_server_s_operator(tmp_path):
         refused(here, "other", "is the state of another federation", "rounds")
         refused(here, "port", f"cannot listen on 127.0.0.1:{here.port}", "choose another port")
         refused(here, "keys", "twice.toml", "node-9", "node-0")
-        assert (here.folder / "state" / "agreement.json").read_bytes() == before
+        assert here.state.agreement == before
         open_gate(here, 1)
         here.wait_done()
         same(here, e.run().params)
@@ -156,7 +156,7 @@ def test_certificates_that_are_foreign_or_expired(tmp_path):
         refused(here, "server-old", "expired on", "foltr keys")
         refused(here, "server-new", "is not valid before", "clock")
         refused(here, "server-mixed", "was not signed by")
-        assert not (here.folder / "state" / "checkpoint.npz").exists()
+        assert not (here.folder / "state" / "state.db").exists()
         variant(here, "foreign", "node-1", ca="other/ca.pem", state="state-b")
         start(here)
         here.start("foreign")

@@ -1,10 +1,10 @@
 """Devices that are revoked, leave or want to be forgotten, at real gateways."""
 
-import json
 import time
 
 import numpy as np
 import pytest
+from in_process import rounds_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -16,12 +16,9 @@ from foltr.core.system.process import Threads
 from foltr.deployment.gateway.client import Requests
 from foltr.deployment.gateway.process import revoke_device
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
-from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
 from foltr.deployment.protocol.in_process import InProcess
-from foltr.deployment.server.rounds import Rounds
-from foltr.deployment.server.state import ServerState
 from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.setup import population_of
@@ -96,8 +93,8 @@ def test_a_device_is_forgotten(tmp_path, monkeypatch):
         assert "stored rounds are repeated without them" in here.log("server")
         assert here.devices()[HOSTILE].standing == "gone" and device.error.status == 403
         assert not found_in(state, models)
-        about = json.loads((state / "forgotten.json").read_text())
-        assert about["clients"] == [HOSTILE] and not about["pending_clients"]
+        about = here.state.forgotten
+        assert about.clients == (HOSTILE,) and not about.pending_clients
         told = here.answered()
         assert told[:5] == [12, 12, 13, 13, 13] and set(told[6:]) == {12}, here.everything()
         before, _, _ = here.log("server").partition("forgetting 1 device")
@@ -133,10 +130,7 @@ def in_process(here, e, folder, answered, first):
     engine.grid.nodes[node] = answer
     folder.mkdir()
     (folder / "roster.toml").write_text((here.folder / "roster.toml").read_text())
-    state = ServerState(folder / "state")
-    state.open(engine.agreement)
-    roster = folder / "roster.toml"
-    rounds = Rounds(engine.agreement, table, state, engine, lambda: read_roster(roster))
+    rounds = rounds_of(engine, folder, table)
     return rounds.run(rounds.start()).params
 
 

@@ -1,7 +1,6 @@
 """Operating a federation of real processes: it is watched, its certificate, its authority and a
 node's keys are replaced, it is backed up, restored and stopped; meanwhile rounds go on."""
 
-import json
 import os
 import shutil
 import signal
@@ -179,7 +178,7 @@ def test_a_server_is_backed_up_and_restored(tmp_path):
         after = [about for about in here.rounds() if about["round"] >= made]
         assert [about["round"] for about in after[:3]] == [number, number + 1, number + 2]
         assert all(about["answered"] == 6 and not about["failures"] for about in after)
-        assert not (tmp_path / "state" / "restored.json").exists()
+        assert here.state.restored is None
 
 
 @pytest.mark.faults
@@ -221,8 +220,8 @@ def test_a_backup_from_before_a_forgetting_forgets_again(tmp_path):
         here.start("server", "--continue-after", "40")
         here.wait_logged("server", "this state has not forgotten it")
         here.wait(lambda: here.log("server").count("node-1 forgotten after round") == 2, 60, "end")
-        kept = json.loads((tmp_path / "state" / "forgotten.json").read_text())
-        assert kept["nodes"] == ["node-1"] and kept["pending"] == []
+        kept = here.state.forgotten
+        assert kept.nodes == ("node-1",) and kept.pending == ()
 
 
 @pytest.mark.faults

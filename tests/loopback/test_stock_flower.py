@@ -72,7 +72,7 @@ def deployment(tmp_path_factory, nodes, tls=False):
 def check(stock, case, run=Stock.run):
     case.write(stock)
     expected = case.model(sum(stock.nodes))  # first: it compiles what the nodes need
-    told, state = run(stock), ServerState(stock.folder / case.name)
+    told, state = run(stock), ServerState(stock.folder / case.name / "state.db")
     rounds = state.rounds()
     answered = [about["answered"] for about in rounds]
     assert answered == [sum(stock.nodes)] * case.rounds, told + stock.told()
@@ -102,8 +102,8 @@ def test_nodes_are_known_by_the_keys_that_flower_has_checked(tmp_path_factory):
 def test_a_run_that_was_stopped_goes_on(three):
     def twice(stock):
         run = re.search(r"run (\d+)", stock.submit())[1]
-        rounds, until = stock.folder / "stopped" / "rounds.jsonl", time.monotonic() + 120.0
-        while not rounds.exists() and time.monotonic() < until:
+        file, until = stock.folder / "stopped" / "state.db", time.monotonic() + 120.0
+        while not (file.exists() and ServerState(file).rounds()) and time.monotonic() < until:
             time.sleep(0.2)
         stock.flwr("stop", run, "stock")
         told = stock.run()

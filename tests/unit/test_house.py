@@ -42,6 +42,7 @@ ROOMS = {
         ("protocol",),
         ("keys",),
         ("flower",),
+        ("metrics",),
         ("guarantee", "settings", "monitoring"),
         ("node",),
         ("gateway",),

@@ -57,7 +57,7 @@ def restore(
     from foltr.experiment.user_files import Code
 
     required()
-    from foltr.deployment.server.restore import restore as put_back
+    from foltr.deployment.server.backup import restore as put_back
     from foltr.simulation.runs.interruptions import on_signals
 
     def stopped(signum: int, frame: object) -> None:

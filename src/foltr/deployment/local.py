@@ -21,6 +21,8 @@ import numpy as np
 from foltr.deployment.gateway.process import make_invitations
 from foltr.deployment.keys.keys import make_node, make_server
 from foltr.deployment.keys.roster_file import add_node
+from foltr.deployment.server.state import FILE as STATE_FILE
+from foltr.deployment.server.state import ServerState
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.interruptions import Stopped, on_signals
@@ -142,10 +144,14 @@ class Deployment:
         file = self.folder / f"{name}.log"
         return file.read_text() if file.exists() else ""
 
+    @property
+    def state(self) -> ServerState:
+        """The server's state, which may be running."""
+        return ServerState(self.folder / "state" / STATE_FILE)
+
     def rounds(self) -> list[dict[str, Any]]:
-        file = self.folder / "state" / "rounds.jsonl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        return [json.loads(line) for line in lines]
+        begun = (self.folder / "state" / STATE_FILE).exists()
+        return self.state.rounds() if begun else []
 
     def wait_round(self, t: int, seconds: float = 60.0) -> None:
         """Wait until t rounds are done."""
@@ -166,9 +172,7 @@ class Deployment:
             time.sleep(0.05)
 
     def model(self, t: int | None = None) -> np.ndarray:
-        files = sorted((self.folder / "state" / "models").glob("*.npy"))
-        names = {int(file.stem): file for file in files}
-        return np.load(names[max(names) if t is None else t])
+        return self.state.model(self.state.models()[-1] if t is None else t)
 
     def everything(self) -> str:
         texts = {name: self.log(name) for name in ("server", *self.names)}

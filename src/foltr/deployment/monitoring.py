@@ -8,28 +8,23 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import platform
-import re
-import threading
 import time
 import tomllib
 import urllib.error
 import urllib.request
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import foltr
 from foltr.core.errors import Mistake, require
 from foltr.core.system import web
 from foltr.core.system.files import content_of, strict_json, text_of
-from foltr.core.system.process import Usage, usage
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 SECONDS = 5.0  # in which a process must answer `foltr check`
 MOST = 100_000  # bytes of an answer that are read
@@ -71,14 +66,7 @@ class Monitor:
     """/healthz and /metrics of a process."""
 
     health: Health
-    families: Callable[[], Iterable[Family]]  # the process's own metrics
-
-    def text(self) -> str:
-        """All metrics: its own, those of every process of foltr, and whether it is healthy."""
-        able = gauge(
-            "foltr_healthy", "1 while the process is healthy.", float(not self.health.problems())
-        )
-        return exposition([*self.families(), able, *process_metrics(usage()), build_info()])
+    families: Callable[[], Iterable[Metric]]  # the process's own metrics
 
     def routes(self) -> list[Any]:
         """The routes of a Starlette application."""
@@ -86,12 +74,15 @@ class Monitor:
         from starlette.responses import Response
         from starlette.routing import Route
 
+        from foltr.deployment.metrics import CONTENT_TYPE, of_process
+
         def healthz(request: Request) -> Response:
             status, text = self.health.answer()
             return Response(f"{text}\n", status, media_type="application/json")
 
         def metrics(request: Request) -> Response:
-            return Response(self.text(), headers={"content-type": CONTENT_TYPE})
+            text = of_process(self.families(), healthy=not self.health.problems())
+            return Response(text, headers={"content-type": CONTENT_TYPE})
 
         return [Route("/healthz", healthz), Route("/metrics", metrics)]
 
@@ -107,27 +98,6 @@ def monitored(monitor: Monitor, host: str, port: int) -> Iterator[str]:
     app = web.OnlyThisMachine(Starlette(routes=monitor.routes()), host)
     with web.served(app, host, port, 'choose another by status = "HOST:PORT"') as address:
         yield address
-
-
-def build_info() -> Family:
-    labels = {"version": foltr.__version__, "python": platform.python_version()}
-    return gauge("foltr_build_info", "The version of foltr; always 1.", 1.0, **labels)
-
-
-def process_metrics(used: Usage, prefix: str = "process") -> list[Family]:
-    """What a process uses, under the standard names of Prometheus."""
-    found = []
-    if used.cpu_seconds is not None:
-        told = "User and system processor time."
-        found.append(counter(f"{prefix}_cpu_seconds_total", told, used.cpu_seconds))
-    for name, help, value in (
-        ("resident_memory_bytes", "Memory that is not swapped out.", used.resident_bytes),
-        ("start_time_seconds", "When the process started, since 1970.", used.started),
-        ("open_fds", "Open files and sockets.", used.open_files),
-    ):
-        if value is not None:
-            found.append(gauge(f"{prefix}_{name}", help, value))
-    return found
 
 
 def ask_health(address: str, seconds: float = SECONDS) -> tuple[bool, str]:
@@ -155,119 +125,6 @@ def _said(content: bytes) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise ValueError("no JSON object")
     return said
-
-
-# Metrics in the text format that Prometheus reads (version 0.0.4), without a package for it.
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-DURATION_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One line: a value, its labels, and what follows the family's name (`_bucket`)."""
-
-    value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
-    suffix: str = ""
-
-
-@dataclass(frozen=True)
-class Family:
-    """The samples of one metric. The name of a counter ends with `_total`."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    samples: tuple[Sample, ...]
-
-    def __post_init__(self) -> None:
-        require(NAME.fullmatch(self.name) is not None, f"{self.name!r} is no name of a metric")
-        for sample in self.samples:
-            for label in sample.labels:
-                require(LABEL.fullmatch(label) is not None, f"{label!r} is no name of a label")
-
-    def lines(self) -> Iterable[str]:
-        yield f"# HELP {self.name} {_help(self.help)}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for sample in self.samples:
-            pairs = ",".join(f'{name}="{_value(text)}"' for name, text in sample.labels.items())
-            labels = f"{{{pairs}}}" if pairs else ""
-            yield f"{self.name}{sample.suffix}{labels} {number(sample.value)}"
-
-
-def gauge(name: str, help: str, value: float, **labels: str) -> Family:
-    return Family(name, "gauge", help, (Sample(value, labels),))
-
-
-def counter(name: str, help: str, value: float, **labels: str) -> Family:
-    return Family(name, "counter", help, (Sample(value, labels),))
-
-
-def by_label(
-    name: str,
-    kind: Literal["counter", "gauge"],
-    help: str,
-    label: str,
-    values: Mapping[str, float],
-) -> Family:
-    """A metric with one label: a value for each of its texts."""
-    samples = (Sample(value, {label: text}) for text, value in sorted(values.items()))
-    return Family(name, kind, help, tuple(samples))
-
-
-class Histogram:
-    """Counts of observed values, by upper bounds. It can be used from several threads."""
-
-    def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
-        self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-        self._lock = threading.Lock()
-
-    def observe(self, value: float) -> None:
-        if math.isfinite(value):
-            with self._lock:
-                self._counts[bisect_left(self.bounds, value)] += 1
-                self._sum += value
-
-    def family(self, name: str, help: str) -> Family:
-        with self._lock:
-            counts, total = list(accumulate(self._counts)), self._sum
-        texts = [*map(number, self.bounds), "+Inf"]
-        buckets = [
-            Sample(count, {"le": text}, "_bucket")
-            for text, count in zip(texts, counts, strict=True)
-        ]
-        both = Sample(total, suffix="_sum"), Sample(counts[-1], suffix="_count")
-        return Family(name, "histogram", help, (*buckets, *both))
-
-
-def exposition(families: Iterable[Family]) -> str:
-    """The text of all metrics. Metrics without samples are left out."""
-    lines = [line for family in families if family.samples for line in family.lines()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def number(value: float) -> str:
-    """A number as the format writes it."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
-
-
-def _help(text: str) -> str:
-    """Text that is valid in UTF-8, in one line."""
-    whole = text.encode("utf-8", "backslashreplace").decode().replace("\r", r"\r")
-    return whole.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def _value(text: str) -> str:
-    return _help(text).replace('"', r"\"")
 
 
 # The heartbeat of a running node: a small file in its state folder, written every few seconds.

@@ -40,9 +40,36 @@ def address_of(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+class WithPage:
+    """A table with the address of a status page."""
+
+    status: str | None
+
+    @property
+    def status_address(self) -> tuple[str, int] | None:
+        """Host and port of the status page; None for no page."""
+        return None if self.status in (None, "none") else address_of(self.status)
+
+
+def _check_least(table: object, **least: int) -> None:
+    """Refuse values that are smaller than these; None is no value."""
+    for name, minimum in least.items():
+        value = getattr(table, name)
+        ok = value is None or value >= minimum
+        require(ok, f"{name} must be >= {minimum:,}, got {value}")
+
+
+def _check_seed(seed: int | None) -> None:
+    require(seed is None or 0 <= seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {seed}")
+
+
+def _check_clients(clients: int) -> None:
+    require(1 <= clients <= 10**6, f"clients must be in 1 .. 10^6, got {clients}")
+
+
 @checked
 @dataclass(frozen=True)
-class ServerTable:
+class ServerTable(WithPage):
     """The table [server].
 
     Fields
@@ -93,29 +120,22 @@ class ServerTable:
 
     def __post_init__(self) -> None:
         address_of(self.listen)
-        pause = f"interval must be in 0 .. 10^7 seconds, got {self.interval}"
-        require(0.0 <= self.interval <= 1e7, pause)
-        if self.status not in (None, "none"):
-            address_of(self.status)
+        require(
+            0.0 <= self.interval <= 1e7,
+            f"interval must be in 0 .. 10^7 seconds, got {self.interval}",
+        )
+        _ = self.status_address
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
         require(self.max_norm > 0.0, f"max_norm must be > 0, got {self.max_norm}")
         require(0.0 <= self.tolerance <= 1.0, f"tolerance must be in 0 .. 1, got {self.tolerance}")
-        seeded = f"seed must be in 0 .. 2^63 - 1, got {self.seed}"
-        require(self.seed is None or 0 <= self.seed < 2**63, seeded)
-        trained = self.training_rounds is None or self.training_rounds >= 1
-        require(trained, f"training_rounds must be >= 1, got {self.training_rounds}")
-        require(self.keep_models >= 1, f"keep_models must be >= 1, got {self.keep_models}")
-        small = f"max_bytes must be >= 10,000, got {self.max_bytes}"
-        require(self.max_bytes >= 10_000, small)
-        rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
-        way_out = "a deployment does not have one yet; choose another aggregator"
-        require(not self.aggregator.trusted_queries, f"{rule}: {way_out}")
-
-    @property
-    def status_address(self) -> tuple[str, int] | None:
-        """Host and port of the status page; None for no page."""
-        return None if self.status in (None, "none") else address_of(self.status)
+        _check_seed(self.seed)
+        _check_least(self, training_rounds=1, keep_models=1, max_bytes=10_000)
+        require(
+            not self.aggregator.trusted_queries,
+            f"{type(self.aggregator).__name__} needs a client of the server's own: a deployment"
+            " does not have one yet; choose another aggregator",
+        )
 
 
 @checked
@@ -158,16 +178,17 @@ class NodeTable:
 
     def __post_init__(self) -> None:
         address_of(self.server)
-        require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
-        seeded = f"seed must be in 0 .. 2^63 - 1, got {self.seed}"
-        require(self.seed is None or 0 <= self.seed < 2**63, seeded)
-        alone = "device_keys needs roster, a copy of the server's roster"
-        require(self.device_keys is None or self.roster is not None, alone)
+        _check_clients(self.clients)
+        _check_seed(self.seed)
+        require(
+            self.device_keys is None or self.roster is not None,
+            "device_keys needs roster, a copy of the server's roster",
+        )
 
 
 @checked
 @dataclass(frozen=True)
-class GatewayTable:
+class GatewayTable(WithPage):
     """The table [gateway].
 
     Fields
@@ -213,24 +234,13 @@ class GatewayTable:
     def __post_init__(self) -> None:
         address_of(self.server)
         address_of(self.listen)
-        if self.status not in (None, "none"):
-            address_of(self.status)
-        require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
+        _ = self.status_address
+        _check_clients(self.clients)
         require(0.0 < self.hold <= 60.0, f"hold must be in (0, 60] seconds, got {self.hold}")
-        require(self.max_held >= 0, f"max_held must be >= 0, got {self.max_held}")
         require(self.poll >= 1.0, f"poll must be >= 1 second, got {self.poll}")
         require(self.grace >= 0.0, f"grace must be >= 0 seconds, got {self.grace}")
-        require(self.max_bytes >= 1_000, f"max_bytes must be >= 1,000, got {self.max_bytes}")
         require(self.rate > 0.0, f"rate must be > 0 requests per second, got {self.rate}")
-        many = f"max_connections must be >= 1, got {self.max_connections}"
-        require(self.max_connections >= 1, many)
-        some = f"per_address must be >= 1, got {self.per_address}"
-        require(self.per_address is None or self.per_address >= 1, some)
-
-    @property
-    def status_address(self) -> tuple[str, int] | None:
-        """Host and port of the status page; None for no page."""
-        return None if self.status in (None, "none") else address_of(self.status)
+        _check_least(self, max_held=0, max_bytes=1_000, max_connections=1, per_address=1)
 
 
 @checked
@@ -264,38 +274,34 @@ class DevicesTable:
     roster: str | None = None
 
     def __post_init__(self) -> None:
-        alone = "roster needs device_keys, the file of pinned keys"
-        require(self.roster is None or self.device_keys is not None, alone)
-        many = f"devices must be in 1 .. population, got {self.devices}"
-        require(1 <= self.devices <= self.population, many)
+        require(
+            self.roster is None or self.device_keys is not None,
+            "roster needs device_keys, the file of pinned keys",
+        )
+        require(
+            1 <= self.devices <= self.population,
+            f"devices must be in 1 .. population, got {self.devices}",
+        )
 
 
 def read_server(path: Path, code: Code) -> tuple[Agreement, ServerTable]:
     """Read the settings of a server."""
-    content = _read(path, code, "server")
-    table = _table(ServerTable, content.pop("server"), path, "server")
-    return _agreement(content, path), table
+    return _settings(path, code, "server", ServerTable)
 
 
 def read_node(path: Path, code: Code) -> tuple[Agreement, NodeTable]:
     """Read the settings of a node."""
-    content = _read(path, code, "node")
-    table = _table(NodeTable, content.pop("node"), path, "node")
-    return _agreement(content, path), table
+    return _settings(path, code, "node", NodeTable)
 
 
 def read_gateway(path: Path, code: Code) -> tuple[Agreement, GatewayTable]:
     """Read the settings of a gateway."""
-    content = _read(path, code, "gateway")
-    table = _table(GatewayTable, content.pop("gateway"), path, "gateway")
-    return _agreement(content, path), table
+    return _settings(path, code, "gateway", GatewayTable)
 
 
 def read_devices(path: Path, code: Code) -> tuple[Agreement, DevicesTable]:
     """Read the settings of simulated devices."""
-    content = _read(path, code, "devices")
-    table = _table(DevicesTable, content.pop("devices"), path, "devices")
-    return _agreement(content, path), table
+    return _settings(path, code, "devices", DevicesTable)
 
 
 def beside(path: Path, name: str) -> Path:
@@ -316,11 +322,20 @@ def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> P
     return path
 
 
+def _settings(path: Path, code: Code, name: str, cls: type[T]) -> tuple[Agreement, T]:
+    content = _read(path, code, name)
+    table = _table(cls, content.pop(name), path, name)
+    return _agreement(content, path), table
+
+
 def _read(path: Path, code: Code, name: str) -> dict[str, Any]:
     try:
         raw = content_of(path)
-        long = f"{path} has {len(raw):,} bytes, and a settings file at most {MOST_BYTES:,}"
-        require(len(raw) <= MOST_BYTES, f"{long}: is it another file?")
+        require(
+            len(raw) <= MOST_BYTES,
+            f"{path} has {len(raw):,} bytes, and a settings file at most {MOST_BYTES:,}: is it"
+            " another file?",
+        )
         content = tomllib.loads(raw.decode("utf-8-sig"))
         check_extent(content)
     except OSError as error:
@@ -331,7 +346,8 @@ def _read(path: Path, code: Code, name: str) -> dict[str, Any]:
         raise Mistake(f"{path} is not TOML: {error}") from None
     for other in ("server", "node", "gateway"):
         if other in content and name not in content:
-            raise Mistake(f"{path} is the file of a {other}: `foltr {_command(other)} {path}`")
+            command = "serve" if other == "server" else other
+            raise Mistake(f"{path} is the file of a {other}: `foltr {command} {path}`")
     require(name in content, f"{path} has no table [{name}]: add it after the agreement")
     known = {*AGREED, name, "use"}
     for key in content:
@@ -341,10 +357,6 @@ def _read(path: Path, code: Code, name: str) -> dict[str, Any]:
     require(listed, f'{path}: use must be a list of paths, such as use = ["own.py"]')
     code.load(path, [beside(path, each) for each in used])
     return content
-
-
-def _command(name: str) -> str:
-    return "serve" if name == "server" else name
 
 
 def _table(cls: type[T], table: Any, path: Path, name: str) -> T:

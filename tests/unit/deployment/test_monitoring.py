@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from foltr.core.errors import Mistake
 from foltr.core.system.log import Event
-from foltr.deployment.monitoring import Health, Monitor, ask_health, exposition, gauge
+from foltr.deployment.metrics import exposition, gauge
+from foltr.deployment.monitoring import Health, Monitor, ask_health
 from foltr.deployment.server.board import Board
 from foltr.deployment.server.health import epsilon, families
 from foltr.deployment.server.status_page import status_page

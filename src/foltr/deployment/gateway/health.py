@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foltr.core.errors import Mistake
 from foltr.deployment.flower.superlink import is_full
@@ -15,7 +16,11 @@ from foltr.deployment.gateway.connection_limits import ConnectionLimits
 from foltr.deployment.gateway.enrolment import Standing
 from foltr.deployment.gateway.gateway import Gateway
 from foltr.deployment.keys.keys import read_certificate
-from foltr.deployment.monitoring import Family, Health, Monitor, by_label, counter, gauge
+from foltr.deployment.metrics import counter, counters, gauge, gauges
+from foltr.deployment.monitoring import Health, Monitor
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 REFUSED = "refused "  # before the code of a refusal, in the gateway's counts
 
@@ -66,13 +71,13 @@ class GatewayHealth:
                 self._last = read_certificate(self.pair[0]).not_valid_after_utc
         return self._last
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[Metric]:
         """The metrics. Counters begin at 0 when the gateway is started."""
         gateway, counts = self.gateway, self.gateway.counts
         states = gateway.devices.standings()
         enrolled = {each.value: float(states[each.value]) for each in Standing}
         help = "Devices that have enrolled, by state."
-        yield by_label("foltr_gateway_devices", "gauge", help, "state", enrolled)
+        yield gauges("foltr_gateway_devices", help, "state", enrolled)
         for name, help, value in (
             ("places", "Places for devices.", gateway.clients),
             ("connected_devices", "Devices with a connection.", self._open),
@@ -99,7 +104,7 @@ class GatewayHealth:
             ("responses", "HTTP responses, by status.", "status", self.app.statuses),
         ):
             plain = {str(key): float(value) for key, value in list(values.items())}
-            yield by_label(f"foltr_gateway_{name}_total", "counter", help, label, plain)
+            yield counters(f"foltr_gateway_{name}_total", help, label, plain)
         if (until := self._until()) is not None:
             help = "When the certificate for devices expires, since 1970."
             name = "foltr_certificate_expiry_timestamp_seconds"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,11 +40,6 @@ class Flower(Nodes):
     channel, the engine is the server of the secure sum, and returns one row: the mean."""
 
     largest: float = LARGEST  # largest L2 norm of an update that is accepted
-    # clients -> public keys that verify their signatures in secure sums
-    known: Callable[[Array], Mapping[int, bytes]] | None = None
-    # (clients that are asked, n) -> clients that the terms of a signed sum name: these and others
-    filled: Callable[[Array, int], Array] = lambda clients, n: clients
-    pinned: bool = False  # whether `known` has the keys of devices behind gateways
     model: Model | None = None  # how clients learn in rounds of unlearning; None: as agreed
     sent: tuple[bytes, int] = (b"", 0)  # digest of the last model, and the round of its first ask
     # the devices keep their memory themselves
@@ -71,7 +66,7 @@ class Flower(Nodes):
         return Answers(clients, Cohort.empty(len(ask.params)), None)
 
     def _collected(self, ask: Ask, clients: Array) -> Answers:
-        self.ready()
+        self.on_round()
         seats, self.took_part = self.seats(clients), np.empty(0, np.int64)
         asked = np.array(sorted(id for ids in seats.values() for id in ids), np.int64)
         if self.agreement.protocol is not None:
@@ -142,12 +137,12 @@ class Flower(Nodes):
 
         everybody, signed = np.sort(clients), protocol.consistency
         if signed:  # one client without a key would void the sum of all
-            able = set(() if self.known is None else self.known(clients))
+            able = self.members.known(clients)
             there = {node: tuple(id for id in ids if id in able) for node, ids in seats.items()}
             seats = {node: ids for node, ids in there.items() if ids}
-            everybody = np.sort(self.filled(clients[np.isin(clients, list(able))], ask.n))
-        known = {} if self.known is None else self.known(everybody)
-        if not self.pinned and not signed:  # a gateway cannot sign for its devices
+            everybody = np.sort(self.members.filled(clients[np.isin(clients, list(able))], ask.n))
+        known = self.members.known(everybody)
+        if not self.members.pinned and not signed:  # a gateway cannot sign for its devices
             own = {id for node, ids in seats.items() if self.rolls(node) for id in ids}
             known = {id: key for id, key in known.items() if id not in own}
         terms = protocol.terms(ask, self.agreement.fewest)

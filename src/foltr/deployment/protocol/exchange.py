@@ -6,7 +6,9 @@ asked for nothing else until it accepts."""
 
 from __future__ import annotations
 
+import math
 import secrets
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +49,7 @@ from foltr.deployment.protocol.messages import (
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5  # seconds between two polls for answers
 SLOWER = 1.5  # factor by which waiting times grow
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
-REMINDER = 600.0  # seconds between two calls of `waiting`
+REMINDER = 600.0  # seconds between two calls of `on_wait`
 FRESH = 1.0  # seconds for which a node's list of reachable clients is used
 PROBE = 1.0  # seconds that a late node has to answer a HELLO; grows with each failure
 # the SuperLink's own replies for a node that is late
@@ -68,24 +70,43 @@ def instruction(content: RecordDict, type: str, node: int, group: str, ttl: floa
 
 
 @dataclass
+class Members:
+    """Who takes part: the connected nodes, and the public keys of their clients. Here they never
+    change. Those of a server do (`server/live_roster.py`)."""
+
+    nodes: Mapping[int, range]  # id of each node -> its clients
+    keys: Mapping[int, bytes] = field(default_factory=dict)  # client -> key for signed sums
+    pinned: bool = False  # whether the keys of devices behind gateways are among them
+
+    def reachable(self) -> Mapping[int, range]:
+        """The ids of the connected nodes, and their clients."""
+        return self.nodes
+
+    def known(self, clients: Array) -> Mapping[int, bytes]:
+        """The public keys that verify the signatures of these clients in secure sums."""
+        return {id: self.keys[id] for id in clients.tolist() if id in self.keys}
+
+    def filled(self, clients: Array, n: int) -> Array:
+        """The clients that the terms of a signed sum name: these, and others up to n."""
+        return clients
+
+
+@dataclass
 class Nodes:
     """The nodes behind a Grid. An answer that does not fit its ask is left out and counted in
-    `failures`."""
+    `failures`. What a server does when something happens to nodes is in the methods `on_...`,
+    which do nothing here."""
 
     grid: Grid
     agreement: Agreement
-    reachable: Callable[[], Mapping[int, range]]  # id of each connected node -> its clients
+    members: Members
     deadline: float = 60.0  # seconds for each exchange
     patience: float | None = None  # seconds to wait for enough nodes; None: no limit
     # (content, type, node, group, time to live in seconds) -> message
     message: Callable[[RecordDict, str, int, str, float], Message] = instruction
     # (message ids, seconds to wait) -> answers; None polls the Grid
     pull: Callable[[list[str], float], Iterable[Message]] | None = None
-    tell: Callable[[str, str, str], None] = lambda node, kind, text: None  # logs a failure
-    stopping: Callable[[], bool] = lambda: False  # whether the server is to stop
-    waiting: Callable[[int], None] = lambda clients: None  # called with the connected clients
-    ready: Callable[[], None] = lambda: None  # called before a round is asked, or asked again
-    leaving: Callable[[int, Array], None] = lambda node, clients: None  # they ask to be forgotten
+    stopping: threading.Event = field(default_factory=threading.Event)  # the server is to stop
     greeted: set[int] = field(default_factory=set)  # nodes that accepted the agreement
     welcomes: dict[int, Welcome] = field(default_factory=dict)  # of these nodes
     # nodes whose clients come and go -> when they were asked, and the clients that can be reached
@@ -97,10 +118,30 @@ class Nodes:
     sent_bytes: int = 0  # bytes of frames sent
     got_bytes: int = 0  # bytes of frames received
 
+    def on_failure(self, node: int, kind: str, text: str) -> None:
+        """An answer of a node was left out; node 0 is all of them."""
+
+    def on_wait(self, clients: int) -> None:
+        """A round waits for nodes, and only so many clients are connected."""
+
+    def on_round(self) -> None:
+        """A round is about to be asked, or to be asked again."""
+
+    def on_leaving(self, node: int, clients: Array) -> None:
+        """These clients of a node ask to be forgotten."""
+
+    def excluded(self) -> Array:
+        """Clients that are asked for nothing, though their node is connected."""
+        return np.empty(0, np.int64)
+
+    def reachable(self) -> Mapping[int, range]:
+        """The ids of the connected nodes, and their clients."""
+        return self.members.reachable()
+
     def seats(self, clients: Array) -> dict[int, tuple[int, ...]]:
         """Which of these clients each connected node holds. Waits until enough of them are
         connected, or for `patience` seconds."""
-        began, ordered, told = time.monotonic(), np.sort(clients), -REMINDER
+        began, told, ordered = time.monotonic(), -math.inf, np.sort(clients)
         while True:
             found, end = {}, 0
             agreeing = sorted(self.agreeing().items(), key=lambda item: (item[1].start, item[0]))
@@ -117,17 +158,13 @@ class Nodes:
             out_of_patience = self.patience is not None and waited > self.patience
             if many >= self.agreement.fewest or out_of_patience:
                 return found
-            if waited - told > REMINDER:
-                told = waited
-                self.waiting(many)
-            self._go_on()
-            time.sleep(min(1.0, 0.1 + waited / 10))
+            told = self._wait_for_more(many, began, told)
 
-    def there(self, without: Callable[[], Array]) -> Array:
+    def there(self, without: Array) -> Array:
         """The clients that can be asked, in ascending order: those of connected nodes that
-        accepted the agreement, without the ones that `without` returns. Waits until there are
-        enough for a round."""
-        began, told = time.monotonic(), -REMINDER
+        accepted the agreement, without these and `excluded` ones. Waits until there are enough for
+        a round."""
+        began, told = time.monotonic(), -math.inf
         while True:
             try:
                 agreeing = self.agreeing()
@@ -136,14 +173,21 @@ class Nodes:
             except NewSession:
                 found = []
             ids = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
-            ids = np.setdiff1d(ids, without(), assume_unique=True)
+            ids = np.setdiff1d(ids, np.union1d(without, self.excluded()), assume_unique=True)
             if len(ids) >= self.agreement.fewest:
                 return ids
-            if time.monotonic() - told > REMINDER:
-                told = time.monotonic()
-                self.waiting(len(ids))
-            self._go_on()
-            time.sleep(min(1.0, 0.1 + (time.monotonic() - began) / 10))
+            told = self._wait_for_more(len(ids), began, told)
+
+    def _wait_for_more(self, clients: int, began: float, told: float) -> float:
+        """Wait for a moment until more than these clients are connected, and say so now and then.
+        Returns when that was last said."""
+        now = time.monotonic()
+        if now - told > REMINDER:
+            told = now
+            self.on_wait(clients)
+        self._go_on()
+        time.sleep(min(1.0, 0.1 + (now - began) / 10))
+        return told
 
     def agreeing(self) -> dict[int, range]:
         """The connected nodes that have the same agreement, and their clients.
@@ -226,7 +270,7 @@ class Nodes:
                 continue
             self.present[node] = time.monotonic(), ids
             if len(leaving := leaving[(own.start <= leaving) & (leaving < own.stop)]):
-                self.leaving(node, leaving)
+                self.on_leaving(node, leaving)
         nobody = np.empty(0, np.int64)
         return {node: self.present[node][1] if node in self.present else nobody for node in rolls}
 
@@ -238,7 +282,7 @@ class Nodes:
         return self.exchange(asks) if asks else {}
 
     def call_roll(self) -> None:
-        """Ask all nodes whose clients come and go for those who want to leave (`leaving`)."""
+        """Ask all nodes whose clients come and go for those who want to leave."""
         with suppress(NewSession):
             self._present(self.agreeing())
 
@@ -261,7 +305,7 @@ class Nodes:
             time.sleep(min(left, LONGEST_WAIT))
 
     def _go_on(self) -> None:
-        if self.stopping():
+        if self.stopping.is_set():
             raise Interrupted("stopped while waiting for nodes: the same command continues")
 
     def exchange(
@@ -357,4 +401,4 @@ class Nodes:
 
     def _fail(self, node: int, kind: str, text: str) -> None:
         self.failures[kind] += 1
-        self.tell(str(node), kind, printable(text, TEXT))  # a node may have chosen it
+        self.on_failure(node, kind, printable(text, TEXT))  # a node may have chosen it

@@ -23,6 +23,7 @@ from foltr.core.system.process import Threads
 from foltr.core.world.population import Population
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.messages import FAILED, packed, unpacked
 from foltr.deployment.protocol.participant import Device
 from foltr.deployment.protocol.records import Records
@@ -88,14 +89,11 @@ class InProcess:
             given = p if not sessions else with_sessions(p, e.learner.sessions, sessions)
             return make(e, given, params, threads, seed)
 
-        devices, known = dict[int, Device](), dict[int, bytes]()  # public keys, by client
-
-        def keys(clients: Array) -> Mapping[int, bytes]:
-            return {id: known[id] for id in clients.tolist()}
-
+        devices, public_keys = dict[int, Device](), dict[int, bytes]()
+        members = Members(dict(enumerate(ranges, start=2)), public_keys)
         if self.state is not None:
             self.state.mkdir(parents=True, exist_ok=True)
-        for node, clients in enumerate(ranges, start=2):
+        for node, clients in members.nodes.items():
             where = None if self.state is None else self.state / f"node-{node}.db"
             device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
@@ -105,15 +103,18 @@ class InProcess:
                 device.sums = SumDevice(agreed.protocol, agreed.fewest)
                 if agreed.protocol.consistency:
                     device.sums.key, public = node_key()
-                    device.sums.known = keys
-                    known |= dict.fromkeys(clients, public)
+                    device.sums.known = members.known
+                    public_keys |= dict.fromkeys(clients, public)
             devices[node] = device
         grid = InProcessGrid({node: device.answer for node, device in devices.items()})
-        there = dict(zip(devices, ranges, strict=True))
-        kept = self.state is not None
-        how = {"patience": 0.0, "message": grid.create_message, "resumable": kept}
-        how |= {"known": keys} if known else {}
-        return _InProcess(grid, agreed, lambda: there, **how)  # type: ignore[arg-type]
+        return _InProcess(
+            grid,
+            agreed,
+            members,
+            patience=0.0,
+            message=grid.create_message,
+            resumable=self.state is not None,
+        )
 
 
 @dataclass

@@ -1,73 +1,77 @@
-"""`foltr backup`: a consistent copy of a server's state, even while the server runs.
+"""`foltr backup` and `foltr restore`: a copy of a server's state as it is at one moment, even
+while the server runs; and a server that begins with such a copy.
 
-The files of the state folder are read again until none of them has changed during the reading. The
-copy is then the state of one moment. A server can continue from it as it continues after it was
-killed at that moment. This does not need the messages of the SuperLink, so they are not copied.
-Private keys are not copied either."""
+SQLite itself makes the copy. A server can continue from it as it continues after it was killed at
+that moment. This does not need the messages of the SuperLink, so they are not copied. Private keys
+are not copied either.
+
+A restored state is marked (`ServerState.restored`), because nodes may have answered rounds since
+the backup was made, and they answer no round twice. The server continues only when it is known
+after which round (`deployment/server/continuing.py`).
+
+A node that was forgotten after the backup was made is marked in the roster, which is not part of
+the state. `foltr serve` forgets such a node again."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import time
-from collections.abc import Iterator
-from datetime import datetime
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+import foltr
 from foltr.core.errors import Mistake, require
-from foltr.core.system.files import content_of, writing
+from foltr.core.system.files import content_of, regular, write_whole, writing
+from foltr.core.system.lock import FILE as LOCK
 from foltr.core.system.log import Tell
-from foltr.deployment.keys.roster_file import parse_roster
+from foltr.core.system.private import replacing_private
+from foltr.core.system.state_file import Unusable
+from foltr.deployment.guarantee import only_one
+from foltr.deployment.keys.roster import Roster
+from foltr.deployment.keys.roster_file import parse_roster, read_roster
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.server.restore import (
-    AGREEMENT,
-    CHECKPOINT,
-    ROSTER,
-    ROSTER_COPY,
-    STATE,
-    Manifest,
-    is_unfinished,
-    now_text,
-    read_mark,
-    write_backup,
-)
+from foltr.deployment.server import state_folder
+from foltr.deployment.server.state import FILE, RANKER, Forgotten, Restored, ServerState
 from foltr.deployment.settings import beside, read_server
 from foltr.experiment.user_files import Code
-from foltr.simulation.runs.folder import UNREADABLE, why
-
-PATIENCE = 60.0  # seconds after which copying is given up if the state keeps changing
-PAUSE = 0.05  # seconds until the state is read again
-NOTES = "backups.jsonl"  # in the state folder: the backups that were made
-Stamp = tuple[int, int, int]
 
 
 def backup(file: Path, code: Code, out: Path, tell: Tell = print) -> Path:
     """Back up the state of the server of a settings file. `out` is the file to be made
     (NAME.tar), or a folder in which it gets a name. Returns its path."""
     agreed, table = read_server(file, code)
-    state, roster = beside(file, table.state), beside(file, table.roster)
-    missing = f"{state} has no state of a server: check state in {file}"
-    require((state / AGREEMENT).is_file() and (state / CHECKPOINT).is_file(), missing)
-    half = f"{state} was restored only in part: run `foltr restore` again"
-    require(not is_unfinished(read_mark(state)), half)
-    inside = out.resolve().is_relative_to(state.resolve())
+    folder, roster = beside(file, table.state), beside(file, table.roster)
+    old = f"{folder} is the state of an earlier foltr: start the server once, which converts it"
+    require((folder / FILE).is_file() or not (folder / state_folder.AGREEMENT).is_file(), old)
+    require((folder / FILE).is_file(), f"{folder} has no state of a server: check state in {file}")
+    inside = out.resolve().is_relative_to(folder.resolve())
     require(not inside, f"{out} is in the state folder itself: choose a place outside of it")
-    folder = out if out.suffix != ".tar" else out.parent
-    require(out.is_dir() or folder.is_dir(), f"there is no folder {folder}: make it first")
-    files = snapshot(state, roster)
-    found = agreed.differences(files[AGREEMENT].decode(), "in the settings", "in the folder")
-    require(not found, f"{state} is the state of another federation: {'; '.join(found)}")
-    about = Manifest(agreed.id.hex(), rounds_in(files[CHECKPOINT], state), now_text())
+    parent = out if out.suffix != ".tar" else out.parent
+    require(out.is_dir() or parent.is_dir(), f"there is no folder {parent}: make it first")
+    require(roster.exists(), f"there is no roster {roster}: check roster in the settings")
+    state = ServerState(folder / FILE)
+    content = state.copy()
+    copy = ServerState.from_copy(content)
+    found = agreed.differences(copy.agreement, "in the settings", "in the folder")
+    require(not found, f"{folder} is the state of another federation: {'; '.join(found)}")
+    now = copy.load()
+    if now is None:
+        raise Mistake(f"{folder} has no rounds yet: start the server once")
+    about = Manifest(agreed.id.hex(), now.t, now_text())
     path = out / file_name(agreed, about) if out.is_dir() else out
-    write_backup(path, about, files)
+    listed = content_of(roster.resolve())
+    parse_roster(listed, str(roster))
+    ranker = {RANKER: content_of(folder / RANKER)} if (folder / RANKER).exists() else {}
+    write_backup(path, about, {FILE: content, ROSTER_COPY: listed, **ranker})
     try:
-        _note(state, path, about)
+        state.add_backup(path, about.round, about.made)
     except Mistake as error:
-        tell(f"the backup is complete, but could not be noted in {state}: {error}")
+        tell(f"the backup is complete, but could not be noted in {folder}: {error}")
     return path
 
 
@@ -76,77 +80,187 @@ def file_name(agreed: Agreement, about: Manifest) -> str:
     return f"foltr-{agreed.id.hex()[:12]}-round-{about.round:06d}-{made:%Y%m%dT%H%M%SZ}.tar"
 
 
-def snapshot(state: Path, roster: Path, patience: float = PATIENCE) -> dict[str, bytes]:
-    """The files of a state folder and the roster, as they were at one moment. Models are
-    never changed, so only new ones are read again."""
-    until, read = time.monotonic() + patience, dict[Path, tuple[Stamp, bytes]]()
-    while True:
-        try:
-            before = dict(_stamps(state, roster))
-            for path, stamp in before.items():
-                if path not in read or read[path][0] != stamp:
-                    read[path] = stamp, content_of(path.resolve())
-            if dict(_stamps(state, roster)) == before:
-                break
-        except FileNotFoundError:
-            pass  # a model was deleted, or a file replaced
-        except OSError as error:
-            raise Mistake(f"cannot read {state}: {error.strerror or error}") from None
-        require(
-            time.monotonic() < until,
-            f"the files of {state} changed all the time for {patience:g} s: try again, or stop"
-            " the server first",
+def restore(backup: Path, file: Path, code: Code, tell: Tell = print) -> Manifest:
+    """Restore the state of the server of a settings file into an empty folder. Returns what the
+    backup says about itself. Everything is checked before anything is written."""
+    agreed, table = read_server(file, code)
+    about, files = read_backup(backup)
+    state = _state_in(backup, about, files)
+    found = agreed.differences(state.agreement, "in the settings", "in the backup")
+    if found or about.federation != agreed.id.hex():
+        differ = "; ".join(found) or "its manifest names another one"
+        raise Mistake(f"{backup} is of another federation: {differ}")
+    path, folder = beside(file, table.roster), beside(file, table.state)
+    copy = parse_roster(files[ROSTER_COPY], f"the roster in {backup}")
+    missing = not path.exists()
+    roster = copy if missing else read_roster(path)
+    require(
+        roster.follows(copy),
+        f"{path} does not fit the roster in {backup}: a node was removed or changed. Restore its"
+        " entry; or move the file away, and the roster of the backup is used",
+    )
+    check_empty(folder, file)  # before anything is changed there
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+    made = str(backup.resolve())
+    state.set_restored(Restored(made, about.round, about.made, restored=now_text()))
+    with only_one(folder, "restored server"):
+        check_empty(folder, file)
+        if missing:
+            write_whole(path, files[ROSTER_COPY])
+        if RANKER in files:
+            write_whole(folder / RANKER, files[RANKER])
+        state_folder.write_state(folder, state)
+    if missing:
+        tell(
+            f"{path} did not exist: it is the roster of the backup now. Nodes that were added,"
+            " revoked or forgotten since then, and keys that were replaced, are not in it: see"
+            f" `foltr keys list --roster {path}`"
         )
-        time.sleep(PAUSE)
-    files = {_name(path, state, roster): read[path][1] for path in before}
-    require(ROSTER in files, f"{state} has no {ROSTER}: start the server once")
-    require(ROSTER_COPY in files, f"there is no roster {roster}: check roster in the settings")
-    parse_roster(files[ROSTER_COPY], str(roster))
-    return files
+    for line in warnings(roster, copy, state.forgotten):
+        tell(line)
+    return about
 
 
-def _stamps(state: Path, roster: Path) -> Iterator[tuple[Path, Stamp]]:
-    """Every file of a backup that exists, and values that change when it is written."""
-    models = sorted((state / "models").glob("[0-9]*.npy"))
-    for path in (*(state / name for name in STATE), *models, roster):
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
+def check_empty(folder: Path, file: Path) -> None:
+    """Refuse a state folder with files."""
+    if folder.exists():
+        with writing(folder):
+            others = [found.name for found in folder.iterdir() if found.name != LOCK]
+        full = f"{folder} is not empty: move its files away, or set another state in {file}"
+        require(not others, full)
+
+
+def warnings(roster: Roster, copy: Roster, forgotten: Forgotten) -> Iterable[str]:
+    """What has happened to nodes since the backup was made."""
+    known = {*forgotten.nodes, *forgotten.pending}
+    before = {seat.name: seat for seat in copy.seats}
+    for seat in roster.seats:
+        if seat.name in known:
             continue
-        yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seat.forgotten:
+            yield (
+                f"{seat.name} was forgotten after this backup was made: `foltr serve` forgets it"
+                " again, before the next round"
+            )
+        elif seat.revoked and not (seat.name in before and before[seat.name].revoked):
+            yield (
+                f"{seat.name} was revoked after this backup was made. If it was forgotten,"
+                f" too: foltr serve FILE --forget {seat.name}"
+            )
 
 
-def _name(path: Path, state: Path, roster: Path) -> str:
-    return ROSTER_COPY if path == roster else path.relative_to(state).as_posix()
+# The file of a backup: a tar archive with a manifest, which lists the size and the hash of
+# every other file.
+
+FORMAT = 2  # of the archive
+MANIFEST, SUM, ROSTER_COPY = "manifest.json", "manifest.sha256", "roster.toml"
+# format -> the files that a backup needs; format 1 has those of a state folder of an earlier foltr
+NEEDED = {
+    1: {state_folder.AGREEMENT, state_folder.CHECKPOINT, state_folder.ROSTER, ROSTER_COPY},
+    2: {FILE, ROSTER_COPY},
+}
+MOST_BYTES = 1 << 24  # of the manifest
 
 
-def rounds_in(checkpoint: bytes, state: Path) -> int:
-    """The number of finished rounds in a checkpoint."""
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup says about itself."""
+
+    federation: str  # `Agreement.id`, as hexadecimal digits
+    round: int  # rounds that were done
+    made: str  # when, in UTC
+    foltr: str = foltr.__version__
+    format: int = FORMAT
+
+
+def is_known(name: str) -> bool:
+    """Whether a backup may have a file of this name. A name never leads out of the folder."""
+    known = {FILE, RANKER, ROSTER_COPY, *state_folder.BACKED_UP}
+    return name in known or state_folder.MODEL.fullmatch(name) is not None
+
+
+def write_backup(path: Path, about: Manifest, files: Mapping[str, bytes]) -> None:
+    """Write a backup. An interruption or a full disk leaves no file."""
+    if path.exists() or path.is_symlink():
+        raise Mistake(f"{path} exists, and backups are never overwritten: choose another name")
+    listed = {name: {"size": len(c), "sha256": _sum(c)} for name, c in sorted(files.items())}
+    manifest = json.dumps({**asdict(about), "files": listed}, indent=1).encode() + b"\n"
+    members = {MANIFEST: manifest, SUM: f"{_sum(manifest)}\n".encode(), **files}
+    when = int(datetime.fromisoformat(about.made).timestamp())
+    with replacing_private(path) as file:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for member, content in members.items():
+                info = tarfile.TarInfo(member)
+                info.size, info.mode, info.mtime = len(content), 0o600, when
+                archive.addfile(info, io.BytesIO(content))
+
+
+def read_backup(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Read a backup, and check every byte of it against the manifest."""
     try:
-        with np.load(io.BytesIO(checkpoint), allow_pickle=False) as stored:
-            return int(stored["t"])
-    except UNREADABLE as error:
-        raise Mistake(f"{state / CHECKPOINT} cannot be read ({why(error)})") from None
+        with regular(path.resolve()) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            return _checked(_members(archive))
+    except FileNotFoundError:
+        raise Mistake(f"there is no file {path}: give a backup that `foltr backup` made") from None
+    except (OSError, tarfile.TarError, EOFError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise Mistake(f"{path} is no backup, or is damaged ({why}): use another one") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Mistake(f"{path} is no backup, or is damaged ({error}): use another one") from None
 
 
-def _note(state: Path, path: Path, about: Manifest) -> None:
-    line = {"path": str(path.resolve()), "round": about.round, "made": about.made}
-    with writing(state / NOTES), open(state / NOTES, "a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def known_backups(state: Path) -> list[dict[str, Any]]:
-    """The backups of a state folder that still exist where `foltr backup` wrote them."""
-    try:
-        lines = (state / NOTES).read_text().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            about = json.loads(line)
-            if Path(about["path"]).exists():
-                found.append(about)
-        except (ValueError, KeyError, TypeError, OSError):
-            continue  # cut by a crash
+def _members(archive: tarfile.TarFile) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for info in archive:
+        known = is_known(info.name) or info.name in (MANIFEST, SUM)
+        plain = info.isreg() and not info.issparse()  # holes would be read as zeros, without end
+        if not plain or not known or info.name in found:
+            raise ValueError(f"it has an unexpected member {info.name[:100]!r}")
+        opened = archive.extractfile(info)
+        assert opened is not None  # a regular file
+        found[info.name] = opened.read()
+        if len(found[info.name]) != info.size:
+            raise ValueError(f"{info.name} is cut")
     return found
+
+
+def _checked(members: dict[str, bytes]) -> tuple[Manifest, dict[str, bytes]]:
+    if not {MANIFEST, SUM} <= members.keys():
+        raise ValueError("it has no manifest")
+    text, sum = members.pop(MANIFEST), members.pop(SUM)
+    if len(text) > MOST_BYTES or sum.decode().strip() != _sum(text):
+        raise ValueError("its manifest is not as it was written")
+    said: dict[str, Any] = json.loads(text)
+    files = said.pop("files")
+    require(
+        said.get("format") in NEEDED,
+        f"its format is {said.get('format')}, and this foltr reads 1 to {FORMAT}: update foltr",
+    )
+    about = Manifest(**said)
+    if members.keys() != files.keys() or not members.keys() >= NEEDED[about.format]:
+        raise ValueError("files are missing")
+    for name, content in members.items():
+        if files[name] != {"size": len(content), "sha256": _sum(content)}:
+            raise ValueError(f"{name} is not as it was written")
+    return about, members
+
+
+def _state_in(backup: Path, about: Manifest, files: Mapping[str, bytes]) -> ServerState:
+    """The state in the files of a backup, in memory."""
+    if about.format == 1:
+        old = {name: content for name, content in files.items() if name != ROSTER_COPY}
+        return state_folder.converted(old, f"{backup}: ")
+    try:
+        return ServerState.from_copy(files[FILE])
+    except Unusable as error:
+        raise Mistake(f"{backup} is no backup, or is damaged ({error}): use another one") from None
+
+
+def now_text() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _sum(content: bytes) -> str:
+    return sha256(content).hexdigest()

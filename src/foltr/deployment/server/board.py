@@ -10,7 +10,7 @@ from datetime import datetime
 from time import time
 from typing import Any
 
-from foltr.deployment.monitoring import Histogram
+from foltr.deployment.metrics import Histogram
 
 LAST = 1_000  # rounds that are kept
 KINDS = 40  # kinds of failures that are counted by name, so that nodes cannot add without limit

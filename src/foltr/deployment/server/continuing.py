@@ -10,82 +10,64 @@ that lies could name a high round, and all rounds before it would be lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from foltr.core.errors import Mistake, require
 from foltr.core.federation import State
-from foltr.core.system.log import Tell
-from foltr.deployment.protocol.exchange import Nodes
 from foltr.deployment.protocol.messages import NewSession
-from foltr.deployment.server.live_roster import LiveRoster
-from foltr.deployment.server.restore import is_unfinished, read_mark, remove_mark, replace_mark
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.state import Restored, ServerState
+
+if TYPE_CHECKING:
+    from foltr.deployment.server.federation import Federation
 
 SHOWN = 20  # nodes that a message names
 TRIES = 5  # sessions that may be lost meanwhile
 
 
-def check_mark(state: ServerState, after: int | None, rounds: int) -> dict[str, Any] | None:
-    """The mark of a restored state, if there is one. Refuses `--continue-after` where it does not
-    fit."""
-    mark = read_mark(state.path)
-    whole = f"{state.path} was restored only in part: `foltr restore` again"
-    require(not is_unfinished(mark), whole)
+def check_after(state: ServerState, after: int | None, rounds: int) -> None:
+    """Refuse `--continue-after` where it does not fit."""
     if after is None:
-        return mark
-    if mark is None:  # perhaps the same command was run before
+        return
+    restored = state.restored
+    if restored is None:  # perhaps the same command was run before
         now = state.load()
-        plain = f"{state.path} was not restored from a backup: leave --continue-after out"
+        plain = f"{state.folder} was not restored from a backup: leave --continue-after out"
         require(now is not None and now.t >= after, plain)
-        return None
-    fits = mark["round"] <= after <= rounds
-    within = f"expected {mark['round']} (the backup) to {rounds} (the agreed rounds)"
+        return
+    fits = restored.round <= after <= rounds
+    within = f"expected {restored.round} (the backup) to {rounds} (the agreed rounds)"
     require(fits, f"--continue-after {after}: {within}")
-    return mark
 
 
-def resume(
-    state: ServerState,
-    now: State,
-    mark: Mapping[str, Any],
-    after: int | None,
-    rounds: int,
-    said: Callable[[], LastRounds],
-    command: str,
-    tell: Tell,
-) -> State:
-    """Continue with a restored state: save it with the round after which the server continues, and
-    remove the mark. Returns this state.
+def resume(federation: Federation, after: int | None, command: str) -> State:
+    """The saved state. If it was restored from a backup, it is saved with the round after which
+    the server continues.
 
     after: the operator's choice of this round; None asks the nodes
-    rounds: number of agreed rounds
-    said: asks the nodes for their last rounds
     command: the command that the operator is told to run, without the round"""
-    decided = mark.get("decided")  # it was interrupted after the choice
-    if decided is None:
-        if after is None:
-            told = said()
-            require(
-                told.is_complete and told.highest() <= now.t, told.refusal(mark, rounds, command)
-            )
-            tell("restored from a backup: no node has answered a round since then")
-        later = max(after or 0, now.t)
-        plan = state.forgotten.get("plan")
-        first = None if plan is None else plan["first"] + later - now.t
-        decided = {"rounds": later, "first": first}
-        replace_mark(state.path, {**mark, "decided": decided})
-    carried = replace(now, t=decided["rounds"])
-    if decided["first"] is not None:  # an unlearning that had begun goes on there
-        about = state.forgotten
-        room = max(0, rounds - decided["first"])
-        stored = list(about["plan"]["stored"])[:room]
-        plan = {**about["plan"], "first": decided["first"], "stored": stored}
-        state.set_forgotten({**about, "plan": plan, "since": decided["first"]})
-    state.save(carried)
-    remove_mark(state.path)
-    tell(f"restored from a backup of round {mark['round']}: continuing after round {carried.t}")
+    state, rounds = federation.state, federation.agreement.rounds
+    now, restored = state.load(), state.restored
+    assert now is not None  # `Rounds.start` has saved one
+    if restored is None:
+        return now
+    if after is None:
+        told = ask_last_rounds(federation)
+        newer = not told.is_complete or told.highest() > now.t
+        require(not newer, told.refusal(restored, rounds, command))
+        federation.note("restored from a backup: no node has answered a round since then")
+    later = max(after or 0, now.t)
+    forgotten = state.forgotten
+    if plan := forgotten.plan:  # an unlearning that had begun goes on there
+        first = plan.first + later - now.t
+        stored = plan.stored[: max(0, rounds - first)]
+        forgotten = replace(forgotten, plan=replace(plan, first=first, stored=stored), since=first)
+    carried = replace(now, t=later)
+    state.continue_restored(carried, forgotten)
+    federation.note(
+        f"restored from a backup of round {restored.round}: continuing after round {carried.t}"
+    )
     return carried
 
 
@@ -105,7 +87,7 @@ class LastRounds:
         known = [n for n in self.nodes.values() if n is not None]
         return max((n for n in known if rounds is None or n <= rounds), default=0)
 
-    def refusal(self, mark: Mapping[str, Any], rounds: int, command: str) -> str:
+    def refusal(self, restored: Restored, rounds: int, command: str) -> str:
         """Why the server does not continue by itself, and how it does."""
         known = {name: n for name, n in self.nodes.items() if n is not None}
         order = sorted(known.items(), key=lambda item: (-item[1], item[0]))
@@ -113,11 +95,11 @@ class LastRounds:
         more = f", and {len(order) - SHOWN} more" if len(order) > SHOWN else ""
         away = sorted(self.nodes.keys() - known.keys())
         unknown = f"; not known of {', '.join(away[:SHOWN])}" if away else ""
-        after = max(self.highest(rounds), mark["round"])
+        after = max(self.highest(rounds), restored.round)
         return (
-            f"this state was restored from a backup after round {mark['round']}, made"
-            f" {mark['made']}. Last rounds that nodes have answered: {told}{more}{unknown}."
-            f"{self._doubts(order, mark['round'], rounds)} If this is right, continue after the"
+            f"this state was restored from a backup after round {restored.round}, made"
+            f" {restored.made}. Last rounds that nodes have answered: {told}{more}{unknown}."
+            f"{self._doubts(order, restored.round, rounds)} If this is right, continue after the"
             f" last one: {command}{after}"
         )
 
@@ -135,16 +117,17 @@ class LastRounds:
         return "".join(doubts[:SHOWN])
 
 
-def ask_last_rounds(engine: Nodes, live: LiveRoster) -> LastRounds:
+def ask_last_rounds(federation: Federation) -> LastRounds:
     """Ask all connected nodes for the last round that they have answered."""
+    live = federation.live
     found: dict[str, int | None] = {seat.name: None for seat in live().active}
     for _ in range(TRIES):
-        engine.greeted.clear()  # each is greeted again
-        engine.refused.clear()
+        federation.greeted.clear()  # each is greeted again
+        federation.refused.clear()
         try:
-            there = engine.agreeing()
+            there = federation.agreeing()
         except NewSession:
             continue
-        told = {live.name_of(node): engine.welcomes[node].answered for node in there}
+        told = {live.name_of(node): federation.welcomes[node].answered for node in there}
         return LastRounds(found | {name: last for name, last in told.items() if name in found})
     raise Mistake("the SuperLink loses every session: see its log")

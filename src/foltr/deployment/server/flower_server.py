@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
+from contextlib import closing
 from typing import Any
 
 from flwr.app import Context
@@ -16,11 +16,11 @@ from flwr.serverapp import Grid, ServerApp
 from foltr.core.errors import Mistake
 from foltr.deployment.guarantee import only_one
 from foltr.deployment.node.flower_client import Seated
-from foltr.deployment.protocol.engine import Flower
-from foltr.deployment.server.continuing import ask_last_rounds, check_mark, resume
-from foltr.deployment.server.live_roster import LiveRoster, wait_for_nodes
-from foltr.deployment.server.rounds import Rounds
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.continuing import check_after, resume
+from foltr.deployment.server.federation import Federation
+from foltr.deployment.server.live_roster import LiveRoster
+from foltr.deployment.server.rounds import Rounds, board_of
+from foltr.deployment.server.state_folder import open_state
 from foltr.deployment.settings import beside, read_server, settings_file
 from foltr.experiment.user_files import Code
 
@@ -35,37 +35,26 @@ def main(grid: Grid, context: Context) -> None:
     """Run the remaining rounds."""
     file = settings_file(context.run_config, "server")
     agreed, table = read_server(file, Code())
-    state = ServerState(beside(file, table.state))
     roster = beside(file, table.roster)
     live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
     live()  # reports mistakes in the roster before any node is asked
     given = int(context.run_config.get("continue-after", NONE))
     after = None if given == NONE else given
-    mark = check_mark(state, after, agreed.rounds)
-    state.open(agreed)
+    state = open_state(beside(file, table.state), tell)
+    state.check_agreement(agreed)
+    check_after(state, after, agreed.rounds)
     state.check_roster(live())
 
-    with only_one(state.path, "server", BUSY):
-        engine = Flower(
-            grid,
-            agreed,
-            live.reachable,
-            deadline=table.deadline,
-            largest=table.max_norm,
-            known=live.known,
-            filled=live.filled,
-            patience=table.deadline,
-        )
-        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, live.shut_out)
-        start = rounds.start()
+    with only_one(state.folder, "server", BUSY), closing(state):
+        board, stopping = board_of(agreed, table), threading.Event()
+        engine = Federation(grid, agreed, live, table, state, board, tell, stopping=stopping)
+        rounds = Rounds(engine)
+        rounds.start()
         tell(f"federation {agreed.id.hex()[:12]}")
-        wait_for_nodes(live, table.wait, threading.Event(), tell)
+        engine.wait_for_nodes()
         if not live.reachable(fresh=True):
             raise Mistake(nobody(list(grid.get_nodes())))
-        if mark is not None:
-            said = partial(ask_last_rounds, engine, live)
-            command = "flwr run --run-config continue-after="
-            start = resume(state, start, mark, after, agreed.rounds, said, command, tell)
+        start = resume(engine, after, "flwr run --run-config continue-after=")
         done = rounds.run(start)
         tell(f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}")
 

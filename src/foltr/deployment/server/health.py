@@ -9,23 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foltr.core.system.log import Event, Reloaded, Tell
 from foltr.core.system.process import usage
 from foltr.deployment.flower.session import Session
 from foltr.deployment.flower.superlink import SuperLink, is_full
 from foltr.deployment.keys.keys import ServerFiles, check_server, read_certificate
-from foltr.deployment.monitoring import (
-    Family,
-    Health,
-    Monitor,
-    by_label,
-    counter,
-    gauge,
-    process_metrics,
-)
+from foltr.deployment.metrics import counter, counters, gauge, gauges, process_metrics
+from foltr.deployment.monitoring import Health, Monitor
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.server.board import Board
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 SILENT = 5.0  # seconds without a response after which the SuperLink counts as down
 STEPS = 5  # exchanges in a round with a secure sum
@@ -86,7 +83,7 @@ class ServerHealth:
             return None
         return f"the certificate expired on {pair.until:%Y-%m-%d}: foltr keys renew"
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[Metric]:
         """Metrics beside those of the rounds."""
         if self.link is not None and self.link.process is not None:
             alive = float(self.link.alive)
@@ -143,7 +140,7 @@ def log_new_certificate(pair: Reloaded[Certificate] | None, tell: Tell) -> None:
 STATES = ("connected", "away", "refused", "revoked")
 
 
-def families(board: Board) -> Iterator[Family]:
+def families(board: Board) -> Iterator[Metric]:
     """The metrics of a server. Counters continue when the server is started again."""
     seen = board.seen()
     totals, history = Counter(seen["totals"]), seen["history"]
@@ -158,14 +155,14 @@ def families(board: Board) -> Iterator[Family]:
     ):
         yield counter(f"foltr_{name}_total", help, value)
     help = "Answers that were left out, by reason."
-    yield by_label("foltr_failures_total", "counter", help, "kind", seen["failures"])
+    yield counters("foltr_failures_total", help, "kind", seen["failures"])
     bytes = {"sent": totals["sent"], "received": totals["got"]}
     help = "Bytes of the messages to and from nodes, without their transport."
-    yield by_label("foltr_message_bytes_total", "counter", help, "direction", bytes)
+    yield counters("foltr_message_bytes_total", help, "direction", bytes)
     yield board.lasted.family("foltr_round_seconds", "Seconds that a round took.")
     help = "When the last round ended, or else the server started, since 1970."
     yield gauge("foltr_last_round_timestamp_seconds", help, board.changed)
-    yield by_label("foltr_nodes", "gauge", "Nodes of the roster, by state.", "state", nodes(seen))
+    yield gauges("foltr_nodes", "Nodes of the roster, by state.", "state", nodes(seen))
     measured = [about for about in history if isinstance(about.get("ndcg"), float)]
     if measured:
         last = measured[-1]
@@ -174,7 +171,7 @@ def families(board: Board) -> Iterator[Family]:
         yield gauge("foltr_heldout_ndcg_best", "The best one so far.", last["best"])
     help = "What a client that answered in all rounds that it may has spent, rounded up."
     spent = {who: epsilon(text) for who, text in seen["epsilon"].items()}
-    yield by_label("foltr_epsilon_spent", "gauge", help, "adversary", spent)
+    yield gauges("foltr_epsilon_spent", help, "adversary", spent)
 
 
 def nodes(seen: dict[str, dict[str, str]]) -> dict[str, float]:

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foltr.core import Array
 from foltr.core.errors import Mistake, require
-from foltr.core.system.log import Event
+from foltr.core.system.log import Event, Tell
+from foltr.deployment.keys.device_keys import Signers, server_signers
 from foltr.deployment.keys.keys import roster_key
 from foltr.deployment.keys.roster import Roster
 from foltr.deployment.keys.roster_file import change_node, read_roster, revoke_node
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.messages import LinkDown, NewSession
+
+if TYPE_CHECKING:
+    from foltr.deployment.flower.session import Session
+    from foltr.deployment.node.flower_client import Seated
 
 LOOK = 2.0  # seconds for which the list of connected nodes is used before it is fetched again
 
 
-class Peers(Protocol):
-    """Registers nodes and lists the connected ones: a session on a SuperLink."""
-
-    def register(self, public_key: bytes) -> Any: ...
-
-    def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]: ...
-
-    def get_nodes(self) -> Iterable[Any]: ...
-
-
-@dataclass
-class LiveRoster:
+class LiveRoster(Members):
     """The roster file, which is read again when it changes. Its nodes are registered with the
-    SuperLink; revoked nodes are unregistered."""
+    SuperLink; revoked nodes are unregistered.
 
-    path: Path
-    session: Peers
-    tell: Callable[[str], None]
-    looked: Callable[[], None] = lambda: None  # called when the connected nodes were fetched
-    _seen: tuple[int, int] = (0, 0)
-    _roster: Roster | None = None
-    _nodes: dict[int, range] = field(default_factory=dict)
-    _looked: float = 0.0
-    _told: str = ""
+    session: registers nodes and lists the connected ones
+    device_keys: the file of pinned keys of devices behind gateways; None if there is none"""
+
+    def __init__(
+        self, path: Path, session: Session | Seated, tell: Tell, device_keys: Path | None = None
+    ) -> None:
+        super().__init__({}, pinned=device_keys is not None)
+        self.path, self._session, self._tell = path, session, tell
+        self._seen = 0, 0  # of the file: its time and size
+        self._roster: Roster | None = None
+        self._looked = 0.0  # when the nodes were fetched
+        self._told = ""
+        self._signers: Signers | None = None
+        if device_keys is not None:
+            self._signers = server_signers(self, path, device_keys, tell)
 
     def __call__(self) -> Roster:
         """The current roster. A changed file with a mistake is reported, and the previous roster
@@ -75,16 +74,16 @@ class LiveRoster:
         valid = {key for seat in roster.active for key in seat.keys}
         seats = (*roster.seats, *(() if before is None else before.seats))
         known = [key for seat in seats for key in (*seat.keys, *seat.replaced)]
-        out = self.session.unregister(key for key in dict.fromkeys(known) if key not in valid)
+        out = self._session.unregister(key for key in dict.fromkeys(known) if key not in valid)
         for seat in roster.seats:
             for key in () if seat.revoked else seat.keys:
-                self.session.register(key)
+                self._session.register(key)
             if seat.revoked and set(seat.keys) & set(out):
                 told = f"{seat.name} is excluded: its key is revoked"
-                self.tell(Event(told, "roster", "warning", node=seat.name))
+                self._tell(Event(told, "roster", "warning", node=seat.name))
             if set(seat.replaced) & set(out):
                 told = f"{seat.name}: the old key is not valid any more"
-                self.tell(Event(told, "roster", node=seat.name))
+                self._tell(Event(told, "roster", node=seat.name))
         self._roster, self._looked = roster, 0.0
 
     def reachable(self, fresh: bool = False) -> Mapping[int, range]:
@@ -112,9 +111,8 @@ class LiveRoster:
                 own = found[node]
                 found = {id: of for id, of in found.items() if id == node or of != own}
                 self._settle(name)
-            self._nodes, self._looked = found, time.monotonic()
-            self.looked()
-        return self._nodes
+            self.nodes, self._looked = found, time.monotonic()
+        return self.nodes
 
     def _settle(self, name: str) -> None:
         """Drop the old key of a node that has connected with its new one."""
@@ -131,13 +129,13 @@ class LiveRoster:
     def _say(self, text: str) -> None:
         if text != self._told:
             self._told = text
-            self.tell(text)
+            self._tell(text)
 
     def _there(self) -> Iterable[Any]:
         try:
-            return self.session.get_nodes()
+            return self._session.get_nodes()
         except NewSession:  # this request works in the new session, too
-            return self.session.get_nodes()
+            return self._session.get_nodes()
 
     def shut_out(self, name: str) -> None:
         """Exclude a node that was unlearned: revoke its key, also in the roster file. The mark in
@@ -151,19 +149,19 @@ class LiveRoster:
         """Register all nodes again at the next use: a restarted SuperLink may know none."""
         self._seen = 0, 0
 
-    def known(self, clients: Array) -> dict[int, bytes]:
-        """The public keys that sign for these clients in a secure sum."""
-        return self().signers(clients)
+    def known(self, clients: Array) -> Mapping[int, bytes]:
+        return self().signers(clients) if self._signers is None else self._signers(clients)
 
     def filled(self, clients: Array, n: int) -> Array:
-        """These clients, and others that take part in the federation, up to n."""
+        if self._signers is not None:
+            return self._signers.filled(clients, n)
         others = np.setdiff1d(self().clients, clients)
         return np.append(clients, others[: max(0, n - len(clients))])
 
     def states(self, refusals: Mapping[int, str] | None = None) -> dict[str, str]:
         """Every node of the roster, and its state when the connected nodes were last fetched.
         `refusals`: connected nodes that do not take part, and why."""
-        roster, there, why = self._roster, self._nodes, refusals or {}
+        roster, there, why = self._roster, self.nodes, refusals or {}
         if roster is None:
             return {}
         ids = {roster.node_of(own.start).name: node for node, own in there.items()}
@@ -180,20 +178,5 @@ class LiveRoster:
 
     def name_of(self, node: int) -> str:
         """The name of a connected node."""
-        own, roster = self._nodes.get(node), self._roster
+        own, roster = self.nodes.get(node), self._roster
         return f"node {node}" if own is None or roster is None else roster.node_of(own.start).name
-
-
-def wait_for_nodes(
-    live: LiveRoster, seconds: float, stopping: threading.Event, tell: Callable[[str], None]
-) -> None:
-    """Wait until all nodes of the roster are connected, or for this many seconds."""
-    until, told = time.monotonic() + seconds, False
-    while time.monotonic() < until and not stopping.is_set():
-        there, active = len(live.reachable(fresh=True)), len(live().active)
-        if there >= active:
-            return
-        if not told:
-            tell(f"{there} of {active} nodes are connected; waiting up to {seconds:g} s for all")
-            told = True
-        stopping.wait(0.2)

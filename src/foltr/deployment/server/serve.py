@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
 from foltr.core.errors import Mistake, require
@@ -14,18 +12,14 @@ from foltr.core.system.log import Event, Reloaded
 from foltr.deployment.flower.session import Session
 from foltr.deployment.flower.superlink import Doors, SuperLink, secret
 from foltr.deployment.guarantee import only_one
-from foltr.deployment.keys.device_keys import server_signers
 from foltr.deployment.keys.keys import ServerFiles
 from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.monitoring import Monitor
-from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Interrupted
 from foltr.deployment.protocol.messages import LinkDown
-from foltr.deployment.server.backup import known_backups
 from foltr.deployment.server.board import Board
-from foltr.deployment.server.continuing import ask_last_rounds, check_mark, resume
-from foltr.deployment.server.forgetting import ask_to_forget
+from foltr.deployment.server.continuing import check_after, resume
+from foltr.deployment.server.federation import Federation
 from foltr.deployment.server.health import (
     Certificate,
     ServerHealth,
@@ -33,9 +27,9 @@ from foltr.deployment.server.health import (
     longest_round,
     watch_certificate,
 )
-from foltr.deployment.server.live_roster import LiveRoster, wait_for_nodes
-from foltr.deployment.server.rounds import Rounds, board_of, rolled_back
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.live_roster import LiveRoster
+from foltr.deployment.server.rounds import Rounds, board_of
+from foltr.deployment.server.state_folder import open_state
 from foltr.deployment.server.status_page import is_open_to_others, status_page
 from foltr.deployment.settings import ServerTable, address_of, beside, read_server
 from foltr.experiment.user_files import Code
@@ -56,19 +50,20 @@ def serve(
 ) -> None:
     """Run a federation's server until all rounds are done, or until it is stopped."""
     agreed, table = read_server(file, code)
-    state, stopping = ServerState(beside(file, table.state)), threading.Event()
-    roster_file = beside(file, table.roster)
+    roster_file, stopping = beside(file, table.roster), threading.Event()
     read_roster(roster_file)  # reports mistakes before anything is started
     board = board_of(agreed, table)
     noted = board.telling(tell)
     doors, pair = doors_of(file, table, insecure, noted)
-    mark = check_mark(state, continue_after, agreed.rounds)
-    state.open(agreed)
+    state = open_state(beside(file, table.state), noted)
+    state.check_agreement(agreed)
+    check_after(state, continue_after, agreed.rounds)
     watched = ServerHealth(
-        board, state.path, table.interval + longest_round(agreed, table.deadline), pair
+        board, state.folder, table.interval + longest_round(agreed, table.deadline), pair
     )
     with ExitStack() as stack:
-        stack.enter_context(only_one(state.path, "server"))
+        stack.enter_context(only_one(state.folder, "server"))
+        stack.callback(state.close)
         stack.enter_context(on_signals(lambda signum, frame: stopping.set()))
         stack.enter_context(shown(board, table.status_address, tell, watched.monitor()))
         own = table.superlink is None
@@ -78,38 +73,33 @@ def serve(
             Session(
                 link.private_url,
                 secret(link.secret_file),
-                state.path,
+                state.folder,
                 tell=noted,
                 stopping=stopping.is_set,
             )
         )
         watched.session, watched.link = session, link if own else None
-        live = LiveRoster(roster_file, session, noted)
+        pinned = None if table.device_keys is None else beside(file, table.device_keys)
+        live = LiveRoster(roster_file, session, noted, pinned)
         state.check_roster(live())
         if own:
             stack.enter_context(supervised(link, live, noted, stopping, pair))
-
-        pinned = None if table.device_keys is None else beside(file, table.device_keys)
-        parts = link, session, live, agreed, table, state, board, stopping, tell
-        rounds = rounds_on(*parts, pinned)
+        engine = Federation(
+            session, agreed, live, table, state, board, tell, stopping=stopping, link=link
+        )
+        rounds = Rounds(engine)
         for name in forget:
             live().seat(name)  # raises for an unknown name
-            ask_to_forget(rounds, name, by_node=False)
-        forget_again(rounds)
+            engine.ask_to_forget(name, by_node=False)
+        engine.forget_again()
         if rollback is not None:
-            now = rolled_back(state, rounds.server, rollback)
-            noted(f"rolled back: the model after round {rollback} is now that of round {now.t}")
-        start = rounds.start()
+            rounds.roll_back(rollback)
+        rounds.start()
         told = f"federation {agreed.id.hex()[:12]}: nodes connect to {link.public_address}"
         tell(Event(told, "started", federation=agreed.id.hex()))
         try:
-            wait_for_nodes(live, table.wait, stopping, noted)
-            if mark is not None:
-                said = partial(ask_last_rounds, rounds.engine, live)
-                command = f"foltr serve {file} --continue-after "
-                start = resume(
-                    state, start, mark, continue_after, agreed.rounds, said, command, noted
-                )
+            engine.wait_for_nodes()
+            start = resume(engine, continue_after, f"foltr serve {file} --continue-after ")
             done = rounds.run(start)
             told = f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}"
             tell(Event(told, "done", round=done.t))
@@ -118,82 +108,6 @@ def serve(
                 raise
             told = f"stopped: the same command continues. The model so far: {rounds.save_ranker()}"
             tell(Event(told, "stopped"))
-
-
-def forget_again(rounds: Rounds) -> None:
-    """Forget nodes that the roster marks as forgotten and the state does not: the state was
-    restored from an older backup."""
-    about = rounds.state.forgotten
-    for seat in rounds.roster().seats:
-        if seat.forgotten and seat.name not in (*about["nodes"], *about["pending"]):
-            rounds.note(f"{seat.name} was forgotten before, and this state has not forgotten it")
-            ask_to_forget(rounds, seat.name, by_node=False)
-
-
-def rounds_on(
-    link: SuperLink,
-    session: Session,
-    live: LiveRoster,
-    agreed: Agreement,
-    table: ServerTable,
-    state: ServerState,
-    board: Board,
-    stopping: threading.Event,
-    tell: Callable[[str], None],
-    device_keys: Path | None = None,
-) -> Rounds:
-    """The rounds of a server whose SuperLink runs. `device_keys`: the file of pinned keys."""
-    noted = board.telling(tell)
-    signers = None
-    if device_keys is not None:
-        signers = server_signers(live, live.path, device_keys, noted)
-    engine = Flower(
-        session,
-        agreed,
-        live.reachable,
-        deadline=table.deadline,
-        patience=table.deadline,
-        pull=session.pull_messages,
-        largest=table.max_norm,
-        known=signers or live.known,
-        filled=live.filled if signers is None else signers.filled,
-        pinned=signers is not None,
-        stopping=stopping.is_set,
-    )
-    run, told = [session.run.run_id], set[str]()
-
-    def ready() -> None:
-        """After a lost session, wait for the nodes to reconnect, as at the start."""
-        if session.run.run_id != run[0]:
-            run[0] = session.run.run_id
-            wait_for_nodes(live, table.wait, stopping, noted)
-        board.asking = time.monotonic()
-
-    def erase_messages() -> None:
-        """End the run, which deletes its messages. Nodes stay connected."""
-        session.start_anew()
-        run[0] = session.run.run_id
-        if not link.erase_deleted():
-            log = f"{link.doors.database}-wal"
-            noted(f"{log} is in use, and may hold old messages until the server stops")
-        for about in known_backups(state.path):
-            if about["path"] not in told:
-                told.add(about["path"])
-                old = f"{about['path']} was made after round {about['round']}"
-                noted(f"delete old backups and their copies, which hold what is forgotten: {old}")
-
-    rounds = Rounds(
-        agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
-        erase_messages, board,
-    )  # fmt: skip
-
-    def looked() -> None:
-        out = engine.refused.keys() - engine.greeted
-        reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
-        board.nodes = live.states(reasons)
-
-    engine.ready, live.looked = ready, looked
-    return rounds
 
 
 def run_superlink(

@@ -1,28 +1,21 @@
-"""The state of a federation's server: a folder on disk.
+"""The state of a federation's server: one SQLite file, and the model as a file beside it.
 
-agreement.json   the agreement: a folder belongs to one federation
-ranker.json      the model when the server last stopped, for `foltr.load_ranker`
-checkpoint.npz   the server's state after the last round
-models/          the models of the last rounds, by round
-rounds.jsonl     a line per round: clients asked and answered, failures, bytes, seconds
-asked.jsonl      for `separation`: the clients that were asked in the last rounds
-contributed.ids  the clients whose updates may be in the model
-took_part.jsonl  for unlearning: the clients that answered in the rounds that devices stored
-forgotten.json   the nodes that were unlearned, the first round that can be restored, and the
-                 round from which the guard compares models
-roster.json      the nodes so far, to detect a node that was removed or changed
-seed.txt         seed of the initial model and of the choice of clients, if the settings have none
-running.lock     lock of the server that uses the folder
-"""
+state.db      the agreement, the seed, the roster so far, the server's state after the last round,
+              the models of the last rounds, a line per round, who was asked and has answered, who
+              was forgotten, and the backups that were made
+ranker.json   the model when the server last stopped, for `foltr.load_ranker`
+
+`state_folder.py` begins a folder, and converts one of an earlier foltr."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,170 +25,194 @@ from foltr.core import Array
 from foltr.core.errors import Mistake, require
 from foltr.core.federation import State
 from foltr.core.scoring import numbered
-from foltr.core.system.files import content_of, regular, text_of, write_whole, writing
-from foltr.core.system.lock import FILE as LOCK
+from foltr.core.system.state_file import StateFile
 from foltr.deployment.keys.roster import Roster
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.frames import read_ids, write_ids
-from foltr.simulation.runs.columns import Metrics
-from foltr.simulation.runs.folder import UNREADABLE, Folder, why
 from foltr.simulation.runs.trained import TrainedRanker
 
-CONTRIBUTED, IDS = "contributed.ids", 2  # the second: version of the list (`write_ids`)
-SEED, ROSTER, RANKER = "seed.txt", "roster.json", "ranker.json"
-AGREEMENT, ROUNDS, ASKED, TOOK_PART, FORGOTTEN = (
-    "agreement.json",
-    "rounds.jsonl",
-    "asked.jsonl",
-    "took_part.jsonl",
-    "forgotten.json",
-)
-NO_MEMORY = np.empty((1, 0), np.float32)
+FILE, RANKER = "state.db", "ranker.json"
+FORMAT = b"1"  # of the tables
+BUSY_MILLISECONDS = 10_000  # for which a process waits while another one writes
+PRAGMAS = (f"busy_timeout = {BUSY_MILLISECONDS}", "journal_mode = wal", "synchronous = full")
+TABLES = """
+create table if not exists array (
+    part text not null, number integer not null, value blob not null,
+    primary key (part, number)) without rowid;
+create table if not exists model (round integer primary key, params blob not null);
+create table if not exists round (round integer primary key, about text not null);
+create table if not exists asked (
+    round integer not null, client integer not null, primary key (round, client)) without rowid;
+create table if not exists took_part (
+    round integer not null, client integer not null, primary key (round, client)) without rowid;
+create table if not exists contributor (client integer primary key);
+create table if not exists forgotten_node (
+    name text not null unique, pending integer not null, wished integer not null);
+create table if not exists forgotten_client (
+    client integer not null unique, pending integer not null, untold integer not null);
+create table if not exists backup (path text not null unique, round integer not null,
+    made text not null);
+"""
 
 
 @dataclass(frozen=True)
-class ServerState:
-    """The state folder `path` of a server."""
+class Plan:
+    """How to unlearn some nodes, and some clients of gateways."""
 
-    path: Path
+    nodes: tuple[str, ...]  # names
+    first: int  # first round of unlearning
+    stored: tuple[int, ...]  # stored rounds that are repeated
+    sessions: int  # searches of each client in these rounds
+    erased: bool = False  # whether the earlier models are deleted
+    clients: tuple[int, ...] = ()  # clients of gateways
 
-    def open(self, agreed: Agreement) -> None:
-        """Make the folder, or check that it belongs to this federation."""
-        file = self.path / AGREEMENT
-        known = file.exists()
-        if known:
-            found = agreed.differences(text_of(file), "in the settings", "in the folder")
-            other = f"{self.path} is the state of another federation: {'; '.join(found)}"
-            require(not found, f"{other}. Use another state folder, or its original settings")
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            empty = known or all(each.name == LOCK for each in self.path.iterdir())
-            require(empty, f"state = {self.path} has files of others: name a folder of its own")
-            self.path.chmod(0o700)  # also if it existed
-            (self.path / "models").mkdir(exist_ok=True, mode=0o700)
-        if not known:
-            write_whole(file, agreed.text + "\n")
+    @property
+    def whom(self) -> str:
+        many = len(self.clients)
+        devices = [f"{many:,} device{'s' if many > 1 else ''}"] if many else []
+        return ", ".join([*self.nodes, *devices])
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Who was unlearned, and who waits for it: nodes, and clients of gateways."""
+
+    nodes: tuple[str, ...] = ()  # unlearned
+    pending: tuple[str, ...] = ()  # nodes that are to be unlearned before the next round
+    wished: tuple[str, ...] = ()  # nodes of both kinds that asked for it themselves
+    clients: tuple[int, ...] = ()  # unlearned
+    pending_clients: tuple[int, ...] = ()
+    untold_clients: tuple[int, ...] = ()  # unlearned, and their gateway does not know yet
+    since: int = 0  # first round whose model can be restored
+    compared: int = 0  # round from which the guard compares models
+    restarted: int = 0  # round in which the model started again
+    plan: Plan | None = None  # that is carried out now
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The backup from which a state was restored; the server has not continued since then."""
+
+    backup: str
+    round: int  # rounds that were done
+    made: str
+    restored: str  # when
+
+
+class ServerState(StateFile):
+    """The state of a server in the file `path`; None keeps it in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path, "the server's state", TABLES, PRAGMAS)
+        later = f"{path} was made by a later foltr: update foltr"
+        require(self.pin("format", FORMAT), later)
+
+    @property
+    def folder(self) -> Path:
+        assert self.path is not None
+        return self.path.parent
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written within is on disk at the end: all of it, or nothing."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+            else:
+                with self._transaction():
+                    yield
+
+    # --- the federation ---
+
+    def check_agreement(self, agreed: Agreement) -> None:
+        """Refuse the state of another federation. A new state belongs to this one."""
+        if not self.pin("agreement", agreed.text.encode()):
+            found = agreed.differences(self.agreement, "in the settings", "in the folder")
+            raise Mistake(
+                f"{self.folder} is the state of another federation: {'; '.join(found)}. Use"
+                " another state folder, or its original settings"
+            )
+
+    @property
+    def agreement(self) -> str:
+        """The text of the agreement; "" if there is none yet."""
+        return (self.about("agreement") or b"").decode()
 
     def check_roster(self, roster: Roster) -> None:
         """Refuse a roster from which a node was removed or in which one was changed, because the
         numbers of clients would change. New nodes are stored, and keys that replaced others."""
-        file = self.path / ROSTER
         seats = [[seat.name, seat.clients, seat.key.decode()] for seat in roster.seats]
-        known = json.loads(text_of(file)) if file.exists() else []
-        same = "a node was removed or changed: restore its entry, and revoke it instead"
+        known = json.loads(self.about("roster") or b"[]")
         fits = len(seats) >= len(known) and all(
             now[:2] == before[:2] and before[2].encode() in (seat.key, *seat.replaced)
             for now, before, seat in zip(seats, known, roster.seats, strict=False)
         )
-        require(fits, f"the roster does not fit {self.path}: {same}")
+        require(
+            fits,
+            f"the roster does not fit {self.folder}: a node was removed or changed: restore its"
+            " entry, and revoke it instead",
+        )
         if seats != known:
-            write_whole(file, json.dumps(seats) + "\n")
+            self.set_about("roster", json.dumps(seats).encode())
 
     def seed(self, given: int | None) -> int:
         """The seed of the server's random draws: the given one, or one that is drawn once and
         stored."""
         if given is not None:
             return given
-        file = self.path / SEED
-        if not file.exists():
-            write_whole(file, f"{secrets.randbits(63)}\n")
-        try:
-            return int(text_of(file))
-        except UNREADABLE as error:
-            raise Mistake(f"{file} cannot be read ({why(error)})") from None
+        self.pin("seed", str(secrets.randbits(63)).encode())
+        return int(self.about("seed") or b"")
+
+    # --- the model ---
 
     def save(self, state: State) -> None:
-        Folder(self.path).checkpoint(state, NO_MEMORY, Metrics(), (0.0, 0.0))
+        """Store the server's state after a round."""
+        arrays = [("params", 0, state.params)]
+        arrays += [("aggregator", i, each) for i, each in enumerate(state.aggregator)]
+        arrays += [("optimizer", i, each) for i, each in enumerate(state.optimizer)]
+        with self.together():
+            self._db.execute("delete from array")
+            rows = [(part, number, _blob(each)) for part, number, each in arrays]
+            self._db.executemany("insert into array values (?, ?, ?)", rows)
+            self.set_about("rounds", json.dumps([state.t, state.withheld]).encode())
 
     def load(self) -> State | None:
-        found = Folder(self.path).resume()
-        return None if found is None else found[0]
+        rounds = self.about("rounds")
+        if rounds is None:
+            return None
+        parts: dict[str, list[Array]] = {"params": [], "aggregator": [], "optimizer": []}
+        for part, value in self._rows("select part, value from array order by part, number"):
+            parts[part].append(_array(value))
+        (params,) = parts["params"]
+        t, withheld = json.loads(rounds)
+        return State(params, tuple(parts["aggregator"]), tuple(parts["optimizer"]), t, withheld)
 
     def keep_model(self, t: int, params: Array, keep: int) -> None:
         """Store the model after t rounds, and delete the oldest ones beyond `keep`."""
-        buffer = io.BytesIO()
-        np.save(buffer, params, allow_pickle=False)
-        write_whole(self._model(t), buffer.getvalue())
-        for old in self.models()[:-keep]:
-            self._model(old).unlink(missing_ok=True)
+        oldest = "select round from model order by round desc limit -1 offset ?"
+        with self.together():
+            self._db.execute("insert or replace into model values (?, ?)", (t, _blob(params)))
+            self._db.execute(f"delete from model where round in ({oldest})", (keep,))
 
     def models(self) -> list[int]:
         """The rounds after which a model is kept."""
-        names = (file.stem for file in (self.path / "models").glob("*.npy"))
-        return sorted(int(name) for name in names if name.isdigit())
+        return [t for (t,) in self._rows("select round from model order by round")]
 
     def model(self, t: int) -> Array:
-        known = self.models()
-        nearest = f"choose one of rounds {known[0]} .. {known[-1]}" if known else "there are none"
-        require(t in known, f"no model of round {t} is kept: {nearest}")
-        try:
-            with regular(self._model(t)) as file:
-                return np.lib.format.read_array(file, allow_pickle=False)
-        except UNREADABLE as error:
-            raise Mistake(f"{self._model(t)} cannot be read ({why(error)})") from None
-
-    def _model(self, t: int) -> Path:
-        return self.path / "models" / f"{t:08d}.npy"
-
-    def add_round(self, about: dict[str, Any]) -> None:
-        self._append(ROUNDS, about)
-
-    def rounds(self) -> list[dict[str, Any]]:
-        return list(self._lines(ROUNDS))
-
-    def add_asked(self, t: int, clients: Array, oldest: int) -> None:
-        """Store which clients are asked in round t. Rounds before `oldest` are deleted."""
-        lines = [line for line in self._lines(ASKED) if line["round"] >= oldest]
-        lines.append({"round": t, "clients": clients.tolist()})
-        write_whole(self.path / ASKED, "".join(json.dumps(line) + "\n" for line in lines))
-
-    def asked_between(self, oldest: int, t: int) -> Array:
-        """The clients that were asked in the rounds oldest .. t - 1, in ascending order."""
-        found = [line["clients"] for line in self._lines(ASKED) if oldest <= line["round"] < t]
-        return np.unique(np.array([id for ids in found for id in ids], np.int64))
-
-    def contributors(self) -> Array | None:
-        """The clients whose updates may be in the model, in ascending order; None if the state is
-        of a foltr that did not store them."""
-        file = self.path / CONTRIBUTED
-        if not file.exists():
-            return None if self.rounds() else np.empty(0, np.int64)
-        return read_ids(content_of(file), IDS)
-
-    def set_contributors(self, clients: Array) -> None:
-        write_whole(self.path / CONTRIBUTED, write_ids(clients, IDS))
-
-    def add_contributors(self, clients: Array) -> None:
-        known = self.contributors()
-        if known is not None and not np.isin(clients, known).all():
-            self.set_contributors(np.union1d(known, clients))
-
-    def add_participants(self, t: int, clients: Array) -> None:
-        self._append(TOOK_PART, {"round": t, "clients": clients.tolist()})
-
-    def participants(self) -> dict[int, Array]:
-        """Stored round -> the clients that answered, since the last unlearning."""
-        found = {line["round"]: np.array(line["clients"], int) for line in self._lines(TOOK_PART)}
-        return dict(sorted(found.items()))
-
-    @property
-    def forgotten(self) -> dict[str, Any]:
-        """The names of nodes that were unlearned, and the first round that can be restored."""
-        file = self.path / FORGOTTEN
-        if not file.exists():
-            return {"nodes": [], "pending": [], "since": 0}
-        try:
-            return dict(json.loads(text_of(file)))
-        except UNREADABLE as error:
-            raise Mistake(f"{file} cannot be read ({why(error)})") from None
-
-    def set_forgotten(self, about: dict[str, Any]) -> None:
-        write_whole(self.path / FORGOTTEN, json.dumps(about) + "\n")
+        rows = self._rows("select params from model where round = ?", (t,))
+        if not rows:
+            known = self.models()
+            nearest = (
+                f"choose one of rounds {known[0]} .. {known[-1]}" if known else "none is kept"
+            )
+            raise Mistake(f"no model of round {t} is kept: {nearest}")
+        return _array(rows[0][0])
 
     def erase_models(self) -> None:
-        """Delete all models, and temporary files that a crash left."""
-        models = (self.path / "models").iterdir()
-        for file in (self.path / RANKER, *models, *self.path.glob(".*")):
+        """Delete all models, and temporary files that a crash left. `truncate_log` then deletes
+        them in SQLite's log of changes, too."""
+        with self.together():
+            self._db.execute("delete from model")
+        for file in (self.folder / RANKER, *self.folder.glob(".*")):
             if file.is_file():
                 file.unlink(missing_ok=True)
 
@@ -204,37 +221,182 @@ class ServerState:
         if they are more than numbers. Returns its path."""
         model, width = params.astype(np.float32), len(agreed.features)
         names = None if agreed.features == numbered(width) else agreed.features
-        TrainedRanker(agreed.ranker, model, width, names).save(self.path / RANKER)
-        return self.path / RANKER
+        TrainedRanker(agreed.ranker, model, width, names).save(self.folder / RANKER)
+        return self.folder / RANKER
 
-    def set_participants(self, took_part: dict[int, Array]) -> None:
-        lines = [{"round": t, "clients": ids.tolist()} for t, ids in took_part.items()]
-        write_whole(self.path / TOOK_PART, "".join(json.dumps(line) + "\n" for line in lines))
+    # --- rounds, and who takes part in them ---
 
-    def _append(self, name: str, about: dict[str, Any]) -> None:
-        line = (json.dumps(about) + "\n").encode()
-        file = self.path / name
-        with writing(file), open(file, "ab") as opened:
-            if opened.tell() and not _ends_a_line(file):
-                opened.write(b"\n")  # a crash cut the last line: it is skipped when read
-            opened.write(line)
-            opened.flush()
-            os.fsync(opened.fileno())
+    def add_round(self, about: Mapping[str, Any]) -> None:
+        with self.together():
+            row = about["round"], json.dumps(about)
+            self._db.execute("insert or replace into round values (?, ?)", row)
 
-    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
-        file = self.path / name
-        if not file.exists():
-            return
-        for line in text_of(file).splitlines():
-            try:
-                found = json.loads(line)
-            except ValueError:
-                continue  # cut by a crash
-            if isinstance(found, dict) and isinstance(found.get("round"), int):
-                yield found
+    def rounds(self) -> list[dict[str, Any]]:
+        rows = self._rows("select about from round order by round")
+        return [json.loads(about) for (about,) in rows]
+
+    def add_asked(self, t: int, clients: Array, oldest: int) -> None:
+        """For `separation`: store which clients are asked in round t, beside those that were asked
+        in it before. Rounds before `oldest` are deleted."""
+        with self.together():
+            self._db.execute("delete from asked where round < ?", (oldest,))
+            self._add("asked", t, clients)
+
+    def asked_between(self, oldest: int, t: int) -> Array:
+        """The clients that were asked in the rounds oldest .. t - 1, in ascending order."""
+        asked = "select distinct client from asked where ? <= round and round < ? order by client"
+        return _ids(self._rows(asked, (oldest, t)))
+
+    def add_participants(self, t: int, clients: Array) -> None:
+        """For unlearning: store who answered in a round that devices stored."""
+        with self.together():
+            self._add("took_part", t, clients)
+
+    def participants(self) -> dict[int, Array]:
+        """Stored round -> the clients that answered, since the last unlearning."""
+        found: dict[int, list[int]] = {}
+        for t, client in self._rows("select round, client from took_part order by round, client"):
+            found.setdefault(t, []).append(client)
+        return {t: np.array(clients, int) for t, clients in found.items()}
+
+    def contributors(self) -> Array | None:
+        """The clients whose updates may be in the model, in ascending order; None if the state is
+        of a foltr that did not store them."""
+        if self.about("contributors") == b"unknown":
+            return None
+        return _ids(self._rows("select client from contributor order by client"))
+
+    def add_contributors(self, clients: Array) -> None:
+        with self.together():
+            rows = ((id,) for id in clients.tolist())
+            self._db.executemany("insert or ignore into contributor values (?)", rows)
+
+    def erase_clients(self, left: Array | None) -> None:
+        """Delete these clients from the stored rounds and from the contributors; None deletes
+        all."""
+        with self.together():
+            for table in ("took_part", "contributor"):
+                if left is None:
+                    self._db.execute(f"delete from {table}")
+                else:
+                    rows = ((id,) for id in left.tolist())
+                    self._db.executemany(f"delete from {table} where client = ?", rows)
+            if left is None:
+                self.delete_about("contributors")
+
+    # --- who was forgotten ---
+
+    @property
+    def forgotten(self) -> Forgotten:
+        about = json.loads(self.about("forgotten") or b"{}")
+        if plan := about.pop("plan", None):
+            plan = plan_of(plan)
+        nodes = self._rows("select name, pending, wished from forgotten_node order by rowid")
+        clients = self._rows("select client, pending, untold from forgotten_client order by rowid")
+        return Forgotten(
+            nodes=tuple(name for name, pending, _ in nodes if not pending),
+            pending=tuple(name for name, pending, _ in nodes if pending),
+            wished=tuple(name for name, _, wished in nodes if wished),
+            clients=tuple(id for id, pending, _ in clients if not pending),
+            pending_clients=tuple(id for id, pending, _ in clients if pending),
+            untold_clients=tuple(id for id, _, untold in clients if untold),
+            plan=plan,
+            **about,
+        )
+
+    def set_forgotten(self, now: Forgotten) -> None:
+        about = {"since": now.since, "compared": now.compared, "restarted": now.restarted}
+        plan = None if now.plan is None else asdict(now.plan)
+        wished, untold = set(now.wished), set(now.untold_clients)
+        nodes = [
+            (name, pending, name in wished) for name, pending in _both(now.nodes, now.pending)
+        ]
+        both = _both(now.clients, now.pending_clients)
+        clients = [(id, pending, id in untold) for id, pending in both]
+        with self.together():
+            self.set_about("forgotten", json.dumps({**about, "plan": plan}).encode())
+            self._db.execute("delete from forgotten_node")
+            self._db.executemany("insert into forgotten_node values (?, ?, ?)", nodes)
+            self._db.execute("delete from forgotten_client")
+            self._db.executemany("insert into forgotten_client values (?, ?, ?)", clients)
+
+    # --- backups ---
+
+    def copy(self) -> bytes:
+        """The whole file as it is at one moment, also while another process writes it."""
+        with self._told(), closing(sqlite3.connect(":memory:")) as copy:
+            self._db.backup(copy)
+            content = copy.serialize()
+        return (
+            content[:18] + b"\1\1" + content[20:]
+        )  # without a log beside it, unlike the original
+
+    @classmethod
+    def from_copy(cls, content: bytes) -> ServerState:
+        """The state in a copy, in memory."""
+        state = cls(None)
+        with state._told():
+            state._db.deserialize(content)
+        state.check()
+        return state
+
+    @property
+    def restored(self) -> Restored | None:
+        """The backup from which this state was restored, until the server continues."""
+        about = self.about("restored")
+        return None if about is None else Restored(**json.loads(about))
+
+    def set_restored(self, restored: Restored) -> None:
+        self.set_about("restored", json.dumps(asdict(restored)).encode())
+
+    def continue_restored(self, state: State, forgotten: Forgotten) -> None:
+        """Store what a restored server continues with."""
+        with self.together():
+            self.save(state)
+            self.set_forgotten(forgotten)
+            self.delete_about("restored")
+
+    def add_backup(self, path: Path, round: int, made: str) -> None:
+        with self.together():
+            row = str(path.resolve()), round, made
+            self._db.execute("insert or replace into backup values (?, ?, ?)", row)
+
+    def backups(self) -> list[tuple[str, int]]:
+        """The backups that still exist where they were written, and their rounds."""
+        rows = self._rows("select path, round from backup order by rowid")
+        return [(path, round) for path, round in rows if Path(path).exists()]
+
+    # --- rows ---
+
+    def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
+        with self._told():
+            return self._db.execute(query, values).fetchall()
+
+    def _add(self, table: str, t: int, clients: Array) -> None:
+        rows = ((t, id) for id in clients.tolist())
+        self._db.executemany(f"insert or ignore into {table} values (?, ?)", rows)
 
 
-def _ends_a_line(file: Path) -> bool:
-    with open(file, "rb") as opened:
-        opened.seek(-1, os.SEEK_END)
-        return opened.read(1) == b"\n"
+def plan_of(content: Mapping[str, Any]) -> Plan:
+    """A plan that was stored as JSON."""
+    lists = {name: tuple(content.get(name, ())) for name in ("nodes", "stored", "clients")}
+    return Plan(**{**content, **lists})
+
+
+def _both(done: Iterable[Any], pending: Iterable[Any]) -> list[tuple[Any, bool]]:
+    """Each of them, and whether it is pending."""
+    return [*((each, False) for each in done), *((each, True) for each in pending)]
+
+
+def _ids(rows: list[tuple[int]]) -> Array:
+    return np.array([id for (id,) in rows], np.int64)
+
+
+def _blob(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(blob: bytes) -> Array:
+    return np.asarray(np.load(io.BytesIO(blob), allow_pickle=False))

@@ -32,7 +32,7 @@ def live_roster():
 def test_the_states_of_nodes():
     live = live_roster()
     assert live.states() == {"a": "away", "b": "away", "c": "revoked"}
-    live._nodes = {77: range(0, 2), 78: range(2, 4)}
+    live.nodes = {77: range(0, 2), 78: range(2, 4)}
     assert live.states() == {"a": "connected", "b": "connected", "c": "revoked"}
     assert live.states({78: "no"}) == {"a": "connected", "b": "refused: no", "c": "revoked"}
 

@@ -18,6 +18,7 @@ from foltr.deployment.planning import traffic
 from foltr.deployment.planning.traffic import Bytes, Traffic, example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import ALL_CLIENTS, Frame, Kind
 from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.participant import Device
@@ -64,7 +65,7 @@ def exchanged(agreed, sizes):
 
         nodes[10 + number], ranges[10 + number], start = answer, own, start + many
     grid = InProcessGrid(nodes)
-    engine = Flower(grid, agreed, lambda: ranges, message=grid.create_message)
+    engine = Flower(grid, agreed, Members(ranges), message=grid.create_message)
     ask = Ask(np.zeros(agreed.parameters, np.float32), 0, agreed.asked)
     arrived = engine.collect(ask, np.arange(start)).arrived
     assert len(arrived) and not engine.failures

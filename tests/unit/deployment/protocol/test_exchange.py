@@ -11,6 +11,7 @@ from flwr.app import Error, Message
 from foltr.core import Ask
 from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind
 from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.messages import AWAY, EXPIRED
@@ -31,7 +32,7 @@ class Federation:
         reply, pull = self.grid._reply, self.grid.pull_messages
         self.grid._reply = lambda ask: self.error(ask) or reply(ask)
         self.grid.pull_messages = lambda ids: [m for m in pull(ids) if m is not NEVER]
-        parts = self.grid, AGREED, lambda: OF_NODES
+        parts = self.grid, AGREED, Members(OF_NODES)
         self.engine = Flower(*parts, deadline=deadline, message=self.grid.create_message)
 
     def answers(self, node, device):

@@ -13,7 +13,7 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.core import Answers, Ask, Cohort
 from foltr.deployment.protocol import exchange, frames
 from foltr.deployment.protocol.engine import Flower
-from foltr.deployment.protocol.exchange import Interrupted
+from foltr.deployment.protocol.exchange import Interrupted, Members
 from foltr.deployment.protocol.frames import Frame, Kind, Malformed, Welcome, refusal, write_ids
 from foltr.deployment.protocol.in_process import InProcessGrid
 
@@ -63,6 +63,14 @@ class Wide:
         return Answers(clients, Cohort(clients, rows, np.full(len(clients), 2.0)), None)
 
 
+class Noting(Flower):
+    def on_failure(self, *given):
+        self.here.told.append(given)
+
+    def on_leaving(self, node, clients):
+        self.here.left.append((node, clients.tolist()))
+
+
 class Here:
     """Two gateways of four clients, and a node of two."""
 
@@ -74,19 +82,14 @@ class Here:
         }
         self.told, self.left, self.now = [], [], 1000.0
         grid = InProcessGrid({id: node.answer for id, node in self.nodes.items()})
-        self.engine = Flower(
-            grid,
-            self.agreement,
-            lambda: SEATS,
-            deadline=30.0,
-            message=grid.create_message,
-            tell=lambda *given: self.told.append(given),
-            leaving=lambda node, clients: self.left.append((node, clients.tolist())),
+        self.engine = Noting(
+            grid, self.agreement, Members(SEATS), deadline=30.0, message=grid.create_message
         )
+        self.engine.here = self
 
     def there(self, without=()):
         self.engine.present.clear()  # as after a second
-        return self.engine.there(lambda: np.array(without, np.int64)).tolist()
+        return self.engine.there(np.array(without, np.int64)).tolist()
 
     def round(self, t, clients=None):
         self.engine.present.clear()
@@ -99,10 +102,10 @@ def test_the_answer_to_a_roll_is_used_for_a_second(monkeypatch):
     here, now = Here(), [1000.0]
     monkeypatch.setattr(exchange.time, "monotonic", lambda: now[0])
     for _ in range(3):
-        here.engine.there(lambda: NOBODY)
+        here.engine.there(NOBODY)
     assert here.nodes[GATEWAY].kinds.count(Kind.ROLL) == 1
     now[0] += exchange.FRESH
-    here.engine.there(lambda: NOBODY)
+    here.engine.there(NOBODY)
     assert here.nodes[GATEWAY].kinds.count(Kind.ROLL) == 2
 
 
@@ -150,11 +153,10 @@ def test_rounds_wait_until_enough_can_be_reached():
         waits.append(clients)
         here.nodes[OTHER].present = [4, 5, 6]
 
-    here.engine.waiting = waiting
+    here.engine.on_wait = waiting
     assert here.there() == [4, 5, 6, 8, 9] and waits == [2]
     here.nodes[OTHER].present = []
-    stops = []
-    here.engine.stopping = lambda: bool(stops.append(1)) or len(stops) > 2
+    here.engine.on_wait = lambda clients: here.engine.stopping.set()
     with pytest.raises(Interrupted):
         here.there()
 
@@ -186,7 +188,7 @@ def test_a_gateway_that_does_not_say_who_is_there_is_asked_for_nobody(lie):
     here = Here()
     here.nodes[OTHER].told = lie
     assert here.there() == [0, 1, 2, 3, 8, 9]
-    assert here.told and here.told[0][0] == str(OTHER)
+    assert here.told and here.told[0][0] == OTHER
     assert here.round(0)[1] == [0, 1, 2, 3, 8, 9]
 
 
@@ -262,5 +264,5 @@ def test_a_node_that_is_too_old_is_told(monkeypatch):
     monkeypatch.setattr(frames, "OLDEST", 2)
     assert here.there() == list(range(8))
     told = "version 1 of the protocol, but this foltr understands 2: the other foltr is older"
-    assert here.told == [(str(NODE), "malformed", told)]
+    assert here.told == [(NODE, "malformed", told)]
     assert here.nodes[NODE].kinds == [Kind.HELLO]

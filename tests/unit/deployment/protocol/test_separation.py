@@ -11,6 +11,7 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.core import Ask
 from foltr.core.errors import Mistake
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind
 from foltr.deployment.protocol.in_process import InProcessGrid
 
@@ -72,7 +73,7 @@ class Stale:
         self.wrong_digest = False
         grid = InProcessGrid({7: self.answer})
         made = {"patience": 0.0, "message": grid.create_message}
-        self.engine = Flower(grid, agreement, lambda: {7: range(3)}, **made)
+        self.engine = Flower(grid, agreement, Members({7: range(3)}), **made)
 
     def answer(self, text):
         ask = Frame.from_bytes(text)

@@ -11,6 +11,7 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Ask
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
 from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.sums import SumDevice
@@ -19,6 +20,12 @@ from foltr.secure_sum.keys import node_key
 AGREED = agreed(asked=9, fewest=6, channel=SecureSum(consistency=True), rounds=9)
 SEATS = {1: range(0, 4), 2: range(4, 8), 3: range(8, 10)}
 GATEWAY = 3
+
+
+class Filling(Members):
+    def filled(self, clients, n):
+        others = [id for id in self.keys if id not in clients]
+        return np.append(clients, others[: n - len(clients)])
 
 
 class Here:
@@ -37,20 +44,13 @@ class Here:
         self.engine = Flower(
             grid,
             AGREED,
-            lambda: SEATS,
+            Filling(SEATS, self.known, pinned),
             message=grid.create_message,
             patience=0.0,
-            known=self.keys,
-            filled=self.filled,
-            pinned=pinned,
         )
 
     def keys(self, clients):
         return {int(id): self.known[int(id)] for id in clients if int(id) in self.known}
-
-    def filled(self, clients, n):
-        others = [id for id in self.known if id not in clients]
-        return np.append(clients, others[: n - len(clients)])
 
     def by(self, node):
         def answer(text):

@@ -15,6 +15,7 @@ from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Ask
 from foltr.deployment.protocol import exchange, frames
 from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import HEADER, Frame, Kind, Malformed, Welcome
 from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.sums import SumDevice
@@ -70,7 +71,7 @@ def engine_of(agreement, changed=lambda node, answer: answer, asked=None):
 
     grid = InProcessGrid({node: noted(node, device) for node, device in devices.items()})
     made = {"patience": 0.0, "message": grid.create_message}
-    return Flower(grid, agreement, lambda: OF_NODES, **made)
+    return Flower(grid, agreement, Members(OF_NODES), **made)
 
 
 def rounds(engine, many=3):
@@ -118,7 +119,7 @@ def test_versions_that_do_not_meet_say_which_side_is_older(monkeypatch):
 
 def test_a_server_that_is_two_versions_ahead_leaves_out_the_node_and_counts_it(monkeypatch):
     engine, told = engine_of(AGREED), []
-    engine.tell = lambda node, kind, text: told.append(text)
+    engine.on_failure = lambda node, kind, text: told.append(text)
     for name, version in (("OLDEST", 3), ("VERSION", 4)):
         monkeypatch.setattr(frames, name, version)
     assert engine.agreeing() == {} and engine.failures == {"malformed": 3}

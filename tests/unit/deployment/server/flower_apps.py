@@ -12,7 +12,7 @@ from foltr.deployment.keys.roster_file import add_node
 from foltr.deployment.node.flower_client import client_app
 from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.server.flower_server import server_app
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.state import FILE, ServerState
 
 AGREED = 'features = 46\nnoise = "address"\nlearner = "PDGD(sessions=4)"\nrounds = 2\n'
 DATA = "Synthetic(queries=60)"
@@ -73,7 +73,7 @@ class Federation:
 
     @property
     def state(self):
-        return ServerState(self.folder / "state")
+        return ServerState(self.folder / "state" / FILE)
 
     @property
     def params(self):

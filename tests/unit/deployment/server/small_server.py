@@ -5,7 +5,7 @@ import numpy as np
 from foltr.core.federation import State
 from foltr.deployment.keys.keys import make_node
 from foltr.deployment.keys.roster_file import add_node, read_roster
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.state_folder import open_state
 from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 
@@ -28,8 +28,8 @@ def small_server(folder, rounds=20, done=5):
         for name in ("a", "b"):
             add_node(folder / "roster.toml", make_node(folder / name, name, 2)[0])
     agreed, _ = read_server(file, Code())
-    state = ServerState(folder / "state")
-    state.open(agreed)
+    state = open_state(folder / "state", print)
+    state.check_agreement(agreed)
     state.check_roster(read_roster(folder / "roster.toml"))
     state.seed(None)
     for t in range(done):
@@ -38,9 +38,11 @@ def small_server(folder, rounds=20, done=5):
 
 
 def one_round(state, t):
-    """What a server writes after round t, in its order."""
+    """What a server writes after round t."""
     params = np.full(3, float(t))
-    state.add_participants(t, np.arange(4))
-    state.keep_model(t + 1, params, 100)
-    state.save(State(params, (), (), t + 1, 0))
-    state.add_round({"round": t, "answered": 4})
+    with state.together():
+        state.add_participants(t, np.arange(4))
+        state.add_contributors(np.arange(4))
+        state.keep_model(t + 1, params, 100)
+        state.save(State(params, (), (), t + 1, 0))
+        state.add_round({"round": t, "answered": 4})

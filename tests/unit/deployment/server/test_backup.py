@@ -1,6 +1,5 @@
 """Backups of a server's state: whole or not at all, and of one moment while the server writes."""
 
-import json
 import os
 import shutil
 import signal
@@ -10,7 +9,6 @@ import sys
 import tarfile
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +20,9 @@ from small_server import one_round, small_server
 
 from foltr.cli.app import app
 from foltr.core.errors import Mistake
-from foltr.deployment.server import backup as backups
-from foltr.deployment.server.backup import backup, known_backups, snapshot
-from foltr.deployment.server.restore import Manifest, read_backup, write_backup
+from foltr.deployment.server.backup import Manifest, backup, read_backup, write_backup
 from foltr.deployment.server.state import ServerState
+from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 
 
@@ -38,27 +35,26 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_a_backup_has_every_file_of_the_state(server, tmp_path):
+def test_a_backup_has_all_of_the_state(server, tmp_path):
     file, state = server
+    state.add_asked(4, np.array([0, 3]), 3)  # for `separation`: they would refuse
+    state.save_ranker(read_server(file, Code())[0], np.ones(3))
     path = backup(file, Code(), tmp_path / "b.tar")
     about, files = read_backup(path)
     assert about.round == 5 and stat.S_IMODE(path.stat().st_mode) == 0o600
-    for name in ("agreement.json", "checkpoint.npz", "rounds.jsonl", "took_part.jsonl"):
-        assert files[name] == (state.path / name).read_bytes()
-    assert files["seed.txt"] == (state.path / "seed.txt").read_bytes()
+    assert files.keys() == {"state.db", "roster.toml", "ranker.json"}
     assert files["roster.toml"] == (file.parent / "roster.toml").read_bytes()
-    assert {name for name in files if name.startswith("models/")} == {
-        f"models/{t:08d}.npy" for t in range(1, 6)
-    }
-    assert known_backups(state.path) == [{"path": str(path), "round": 5, "made": about.made}]
+    copy = ServerState.from_copy(files["state.db"])
+    assert rows(copy) == {**rows(state), "backup": []}
+    assert copy.load().t == 5 and copy.models() == [1, 2, 3, 4, 5] and len(copy.rounds()) == 5
+    assert copy.seed(None) == state.seed(None) and copy.asked_between(4, 5).tolist() == [0, 3]
+    assert state.backups() == [(str(path), 5)]
 
 
-def test_a_restored_server_knows_whom_it_has_asked_lately(server, tmp_path):
-    """For `separation`: they would refuse."""
-    file, state = server
-    state.add_asked(4, np.array([0, 3]), 3)
-    _, files = read_backup(backup(file, Code(), tmp_path / "asked.tar"))
-    assert files["asked.jsonl"] == (state.path / "asked.jsonl").read_bytes()
+def rows(state):
+    """All rows of all tables."""
+    tables = state._db.execute("select name from sqlite_master where type = 'table'").fetchall()
+    return {name: state._db.execute(f"select * from {name}").fetchall() for (name,) in tables}
 
 
 def test_in_a_folder_it_gets_a_name(server, tmp_path):
@@ -76,13 +72,9 @@ def test_no_private_key_is_in_it(server, tmp_path):
 
 
 def test_while_the_server_writes_the_copy_is_of_one_moment(tmp_path):
-    """Models, checkpoint and lines fit together in every copy, though a round ends all the
-    time."""
-    file, state = small_server(tmp_path / "here", done=1)
-    began = time.monotonic()
-    snapshot(state.path, file.parent / "roster.toml")
-    rest_seconds = 5.0 * (time.monotonic() - began)  # between rounds: a copy takes less
-    over, failed, ended = threading.Event(), [], threading.Semaphore(0)
+    """Models, checkpoint and lines fit together in every copy, though rounds end all the time."""
+    _, state = small_server(tmp_path / "here", done=1)
+    reader, over, failed = ServerState(state.path), threading.Event(), []
 
     def write():
         try:
@@ -90,8 +82,6 @@ def test_while_the_server_writes_the_copy_is_of_one_moment(tmp_path):
                 if over.is_set():
                     return
                 one_round(state, t)
-                ended.release()
-                over.wait(rest_seconds)
         except BaseException as error:
             failed.append(error)
             raise
@@ -101,40 +91,21 @@ def test_while_the_server_writes_the_copy_is_of_one_moment(tmp_path):
     try:
         copies = []
         for _ in range(12):
-            assert ended.acquire(timeout=60)  # one more round has ended
-            copies.append(snapshot(state.path, file.parent / "roster.toml"))
+            copies.append(reader.copy())
+            time.sleep(0.05)
     finally:
         over.set()
         writer.join()
     assert not failed
     newest = set()
-    for number, files in enumerate(copies):
-        folder = tmp_path / f"copy-{number}"
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        found = ServerState(folder)
+    for content in copies:
+        found = ServerState.from_copy(content)
         now, lines = found.load(), [line["round"] for line in found.rounds()]
-        newest.add(lines[-1])
-        assert lines == list(range(len(lines))) and now.t - len(lines) in (0, 1)
-        assert found.models()[-1] - now.t in (0, 1) and now.t in found.models()
+        newest.add(now.t)
+        assert lines == list(range(now.t)) and found.models()[-1] == now.t
         assert np.array_equal(found.model(now.t), now.params)
-        assert max(found.participants()) - now.t in (-1, 0)
+        assert max(found.participants()) == now.t - 1
     assert len(newest) > 1  # it did write meanwhile
-
-
-def test_a_state_that_never_rests_is_given_up(server, monkeypatch):
-    file, state = server
-    count = [0]
-    real = backups._stamps
-
-    def restless(*given):
-        count[0] += 1
-        yield from ((path, (*stamp[:2], count[0])) for path, stamp in real(*given))
-
-    monkeypatch.setattr(backups, "_stamps", restless)
-    with pytest.raises(Mistake, match=r"changed all the time for 0\.2 s: try again, or stop"):
-        snapshot(state.path, file.parent / "roster.toml", patience=0.2)
 
 
 # ---- mistakes
@@ -147,8 +118,8 @@ def test_mistakes(server, tmp_path):
         (tmp_path / "there.tar", "exists, and backups are never overwritten"),
         (tmp_path / "no" / "b.tar", "there is no folder"),
         (tmp_path / "no", "there is no folder"),
-        (state.path, "is in the state folder itself"),
-        (state.path / "models" / "b.tar", "is in the state folder itself"),
+        (state.folder, "is in the state folder itself"),
+        (state.folder / "superlink" / "b.tar", "is in the state folder itself"),
     ):
         with pytest.raises(Mistake, match=told):
             backup(file, Code(), out)
@@ -156,7 +127,8 @@ def test_mistakes(server, tmp_path):
     (file.parent / "roster.toml").unlink()
     with pytest.raises(Mistake, match="there is no roster"):
         backup(file, Code(), tmp_path / "b.tar")
-    shutil.rmtree(state.path)
+    state.close()
+    shutil.rmtree(state.folder)
     with pytest.raises(Mistake, match="has no state of a server: check state in"):
         backup(file, Code(), tmp_path / "b.tar")
     assert names(tmp_path) == ["here", "there.tar"]
@@ -169,10 +141,18 @@ def test_a_state_of_another_federation(server, tmp_path):
         backup(file, Code(), tmp_path / "b.tar")
 
 
-def test_a_damaged_checkpoint_is_not_backed_up(server, tmp_path):
+def test_a_damaged_state_is_not_backed_up(server, tmp_path):
     file, state = server
-    (state.path / "checkpoint.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(Mistake, match=r"checkpoint\.npz cannot be read"):
+    state.close()
+    state.path.write_bytes(b"SQLite nonsense" * 500)
+    with pytest.raises(Mistake, match=r"state\.db is damaged"):
+        backup(file, Code(), tmp_path / "b.tar")
+    assert names(tmp_path) == ["here"]
+
+
+def test_a_state_without_rounds(tmp_path):
+    file, _ = small_server(tmp_path / "here", done=0)
+    with pytest.raises(Mistake, match="has no rounds yet: start the server once"):
         backup(file, Code(), tmp_path / "b.tar")
 
 
@@ -188,14 +168,14 @@ app()
 
 def test_a_disk_that_is_full_leaves_nothing(server, tmp_path):
     file, state = server
-    before = names(state.path)
+    before = names(state.folder)
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(file), str(tmp_path / "b.tar")],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert done.stderr.startswith("foltr: cannot write") and "File too large" in done.stderr
-    assert names(tmp_path) == ["here"] and names(state.path) == before
+    assert names(tmp_path) == ["here"] and names(state.folder) == before
 
 
 STOPPED = """
@@ -265,7 +245,7 @@ def test_a_changed_byte_in_any_member_is_noticed(whole, tmp_path):
 
 
 def test_unexpected_members_are_refused(whole, tmp_path):
-    for name in ("../evil", "/etc/passwd", "models/../../x.npy", "running.lock", "seed.txt"):
+    for name in ("../evil", "/etc/passwd", "models/../../x.npy", "running.lock", "state.db"):
         bad = tmp_path / "bad.tar"
         shutil.copy(whole, bad)
         with tarfile.open(bad, "a") as archive:
@@ -288,9 +268,9 @@ def test_unexpected_members_are_refused(whole, tmp_path):
 
 
 def test_a_backup_of_a_later_format_is_refused(tmp_path):
-    about = Manifest("00", 1, "2026-01-01T00:00:00+00:00", format=2)
+    about = Manifest("00", 1, "2026-01-01T00:00:00+00:00", format=3)
     write_backup(tmp_path / "b.tar", about, {})
-    with pytest.raises(Mistake, match="its format is 2, and this foltr reads 1: update foltr"):
+    with pytest.raises(Mistake, match="its format is 3, and this foltr reads 1 to 2: update"):
         read_backup(tmp_path / "b.tar")
 
 
@@ -314,12 +294,10 @@ def test_other_files_are_no_backups(tmp_path, kind):
         read_backup(path)
 
 
-def test_notes_that_a_crash_has_cut_are_left_out(server, tmp_path):
+def test_backups_that_are_gone_are_left_out(server, tmp_path):
     file, state = server
     path = backup(file, Code(), tmp_path / "b.tar")
-    with open(state.path / backups.NOTES, "a") as notes:
-        notes.write('{"path": 1}\n[]\n{"pa')
-    assert [about["path"] for about in known_backups(state.path)] == [str(path)]
-    Path(path).unlink()
-    assert known_backups(state.path) == [] and known_backups(tmp_path / "gone") == []
-    assert json.loads((state.path / backups.NOTES).read_text().splitlines()[0])["round"] == 5
+    other = backup(file, Code(), tmp_path / "c.tar")
+    assert state.backups() == [(str(path), 5), (str(other), 5)]
+    path.unlink()
+    assert state.backups() == [(str(other), 5)]

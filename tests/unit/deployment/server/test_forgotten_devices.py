@@ -66,7 +66,7 @@ def test_the_stored_rounds_are_repeated_with_the_norms_of_the_others(tmp_path):
     state = here.go_on(state)
     assert here.farewells == [(5,)] and here.out == []  # the gateway itself stays
     assert any("forgetting 1 device: 2 stored rounds are repeated" in text for text in here.told)
-    assert here.state.forgotten["clients"] == [5] and not here.state.forgotten["pending_clients"]
+    assert here.state.forgotten.clients == (5,) and not here.state.forgotten.pending_clients
     assert set(here.learners[4:]) == {(4,)}
     assert [t for t in here.hows if t >= 0] == [0, 2]  # rescaled to the norms of these rounds
     for took_part in here.state.participants().values():
@@ -82,7 +82,7 @@ def test_without_stored_norms_the_model_starts_again(tmp_path):
     state = here.go_on(state)
     assert here.farewells == [(4,)] and set(here.learners[4:]) == {(5,)}
     assert any("the model starts again" in text for text in here.told)
-    since = int(here.state.forgotten["since"])
+    since = int(here.state.forgotten.since)
     np.testing.assert_array_equal(here.state.model(since), first)
     assert min(here.state.models()) >= since  # no model in which the device had a part
 
@@ -90,12 +90,12 @@ def test_without_stored_norms_the_model_starts_again(tmp_path):
 def test_a_gateway_that_was_away_is_told_when_it_names_the_device_again(tmp_path):
     here = WithGateway(tmp_path, history=2)
     state = here.run()
-    here.leaving, away = {5}, here.rounds.engine.farewell
-    here.rounds.engine.farewell = lambda node, clients: None  # it does not answer
+    here.leaving, away = {5}, here.engine.farewell
+    here.engine.farewell = lambda node, clients: None  # it does not answer
     state = here.go_on(state, ServerTable("roster.toml", "state", seed=3, training_rounds=8))
-    assert here.farewells == [] and here.state.forgotten["clients"] == [5]
+    assert here.farewells == [] and here.state.forgotten.clients == (5,)
     assert any("told when their gateway reconnects" in text for text in here.told)
-    here.rounds.engine.farewell = away
+    here.engine.farewell = away
     here.go_on(state)
     assert (5,) in here.farewells and set(here.learners[4:]) == {(4,)}
 
@@ -109,7 +109,7 @@ def test_a_restored_server_forgets_again_whom_the_gateway_names(tmp_path):
     assert here.farewells == [(5,)]
     here.state.set_forgotten(before)  # the state of a backup
     here.go_on(state, ServerTable("roster.toml", "state", seed=3, training_rounds=16))
-    assert here.farewells == [(5,), (5,)] and here.state.forgotten["clients"] == [5]
+    assert here.farewells == [(5,), (5,)] and here.state.forgotten.clients == (5,)
 
 
 def test_an_interrupted_forgetting_is_continued(tmp_path):
@@ -127,7 +127,7 @@ def test_an_interrupted_forgetting_is_continued(tmp_path):
     here.rounds.rounds = once
     with pytest.raises(KeyboardInterrupt):
         here.go_on(state)
-    assert here.state.forgotten["plan"]["clients"] == [5]
+    assert here.state.forgotten.plan.clients == (5,)
     assert here.go_on(here.rounds.start()).t == 12
     assert here.farewells == [(5,)] and set(here.learners[4:]) == {(4,)}
 
@@ -136,7 +136,7 @@ def test_a_node_and_a_device_leave_together(tmp_path):
     here = WithGateway(tmp_path, history=2)
     state = here.run()
     here.leaving = {4}
-    here.state.set_forgotten({**here.state.forgotten, "pending": ["node-0"]})
+    here.state.set_forgotten(replace(here.state.forgotten, pending=("node-0",)))
     state = here.go_on(state)
     assert here.out == ["node-0"] and here.farewells == [(4,)]
     assert state.t == 12
@@ -169,20 +169,20 @@ def test_a_gateway_is_not_forgotten_because_of_one_device(tmp_path, kind):
     here.engine.grid.nodes[4] = refusing
     here.leaving = {5}
     here.go_on(here.run())
-    assert here.out == [] and not here.state.forgotten["nodes"]
-    assert not here.state.forgotten["pending"]
+    assert here.out == [] and not here.state.forgotten.nodes
+    assert not here.state.forgotten.pending
 
 
 @pytest.mark.parametrize("gateway", [True, False])
 def test_the_roster_says_who_is_a_gateway_before_it_was_greeted(tmp_path, gateway):
     """A server that was just started has no WELCOME. From a node, 'forget' is a wish."""
     here = WithGateway(tmp_path)
-    roster = here.rounds.roster()
+    roster = here.engine.live()
     marked = roster.with_seat(replace(roster.seat("node-2"), gateway=gateway))
-    here.rounds.roster = lambda: marked
+    here.engine.live._roster = marked
     assert not here.engine.welcomes
-    here.rounds.failed("4", "forget", "client 5")
-    assert here.state.forgotten["pending"] == ([] if gateway else ["node-2"])
+    here.engine.on_failure(4, "forget", "client 5")
+    assert here.state.forgotten.pending == (() if gateway else ("node-2",))
 
 
 def test_a_server_that_was_killed_in_a_round_asks_the_same_clients_again(tmp_path):
@@ -194,7 +194,7 @@ def test_a_server_that_was_killed_in_a_round_asks_the_same_clients_again(tmp_pat
     first = here.rounds.choose(0)
     second = here.rounds.choose(1)
     assert sorted([*first, *second]) == [0, 1, 2, 3, 4, 5]
-    here.engine.waiting = lambda clients: pytest.fail(f"it waits, {clients} clients are left")
+    here.engine.on_wait = lambda clients: pytest.fail(f"it waits, {clients} clients are left")
     assert here.rounds.choose(1).tolist() == second.tolist()
 
 
@@ -204,7 +204,7 @@ def test_who_cannot_sign_is_not_asked_for_a_signed_sum(tmp_path):
     assert 5 in here.rounds.choose(0)
     signed = SecureSum(consistency=True)
     here.rounds.agreement = replace(usual, channel=signed, fewest=usual.asked)
-    here.engine.known = lambda clients: {int(id): bytes(32) for id in clients if id != 5}
+    here.engine.live.known = lambda clients: {int(id): bytes(32) for id in clients if id != 5}
     here.engine.agreement = replace(usual, fewest=5)
     assert here.rounds.choose(0).tolist() == [0, 1, 2, 3, 4]
 
@@ -214,7 +214,7 @@ def test_who_asks_after_the_last_round_is_forgotten_when_the_server_is_started_a
     state = here.run()
     here.leaving = {5}
     assert here.rounds.run(state).t == 9  # round 4 is skipped; then four rounds again
-    assert here.farewells == [(5,)] and here.state.forgotten["clients"] == [5]
+    assert here.farewells == [(5,)] and here.state.forgotten.clients == (5,)
     assert set(here.learners[4:]) == {(4,)} and here.state.load().params.any()
 
 
@@ -236,11 +236,11 @@ def test_a_device_that_never_contributed_costs_no_unlearning(tmp_path, history):
     before, asked = here.state.load().params, len(here.learners)
     here.gone, here.leaving = set(), {5}
     after = here.rounds.run(state)
-    assert here.farewells == [(5,)] and here.state.forgotten["clients"] == [5]
-    assert after.t == 4 and len(here.learners) == asked and not here.state.forgotten.get("plan")
+    assert here.farewells == [(5,)] and here.state.forgotten.clients == (5,)
+    assert after.t == 4 and len(here.learners) == asked and not here.state.forgotten.plan
     np.testing.assert_array_equal(here.state.load().params, before)
     here.go_on(after)
-    assert set(here.learners[4:]) == {(4,)} and here.state.forgotten["untold_clients"] == []
+    assert set(here.learners[4:]) == {(4,)} and here.state.forgotten.untold_clients == ()
 
 
 def test_who_was_unlearned_has_no_part_in_the_model(tmp_path):
@@ -255,7 +255,7 @@ def test_who_was_unlearned_has_no_part_in_the_model(tmp_path):
 def test_in_a_state_without_contributors_everybody_may_be_one(tmp_path):
     here = WithGateway(tmp_path)
     state = here.run()
-    (here.state.path / "contributed.ids").unlink()  # of an earlier foltr
+    here.state.set_about("contributors", b"unknown")  # as in one of an earlier foltr
     assert here.state.contributors() is None
     here.leaving = {5}
     here.go_on(state)

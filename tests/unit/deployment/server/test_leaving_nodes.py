@@ -1,5 +1,7 @@
 """Nodes that leave, with the whole exchange of messages in this process."""
 
+import threading
+
 import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
@@ -7,17 +9,55 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
 from foltr.deployment.keys.keys import make_node
-from foltr.deployment.keys.roster_file import add_node, read_roster, revoke_node
+from foltr.deployment.keys.roster_file import add_node, revoke_node
 from foltr.deployment.protocol.frames import Frame, Kind, refusal
 from foltr.deployment.protocol.in_process import InProcess
-from foltr.deployment.server.rounds import Rounds
-from foltr.deployment.server.serve import forget_again
-from foltr.deployment.server.state import ServerState
+from foltr.deployment.server.federation import Federation
+from foltr.deployment.server.live_roster import LiveRoster
+from foltr.deployment.server.rounds import Rounds, board_of
+from foltr.deployment.server.state import Forgotten
+from foltr.deployment.server.state_folder import open_state
 from foltr.deployment.settings import ServerTable
 from foltr.experiment import Experiment
 from foltr.simulation.runs.setup import population_of
 
 LAST = 4  # the id of node-2
+
+
+class Known(LiveRoster):
+    """A roster whose nodes are connected until they are shut out."""
+
+    def __init__(self, file, nodes, shut_out):
+        super().__init__(file, Everybody(), print)
+        self.nodes, self.shut_out = nodes, shut_out
+
+    def reachable(self, fresh=False):
+        return self.nodes
+
+    def name_of(self, node):
+        return f"node-{node - 2}"
+
+
+class Everybody:
+    """A session that knows no keys."""
+
+    def register(self, public_key):
+        pass
+
+    def unregister(self, public_keys):
+        return []
+
+
+def federation(engine, roster_file, state, table, shut_out, tell=print):
+    """The engine of a server for the nodes of an engine in this process."""
+    nodes = dict(engine.reachable())
+    live = Known(roster_file, nodes, shut_out)
+    board = board_of(engine.agreement, table)
+    parts = engine.grid, engine.agreement, live, table, state, board, tell
+    stopping = threading.Event()
+    found = Federation(*parts, stopping=stopping, message=engine.grid.create_message)
+    found.patience = 0.0
+    return found
 
 
 class Here:
@@ -28,26 +68,18 @@ class Here:
         e = Experiment(**given, clients=6, rounds=rounds, **more)
         loaded = e.data.load("train")
         parts = population_of(e, loaded), e.ranker.init(loaded.width, stream(3, "init"))
-        self.engine = InProcess(nodes=3)(e, *parts, Threads(1), 3)
+        engine = InProcess(nodes=3)(e, *parts, Threads(1), 3)
         for i in range(3):
             seat, _ = make_node(folder / f"keys-{i}", f"node-{i}", 2)
             add_node(folder / "roster.toml", seat)
-        self.engine.resumable = True  # a forgetting may leave out the first round
-        self.there = dict(self.engine.reachable())
-        self.engine.reachable = lambda: self.there
-        self.state = ServerState(folder / "state")
-        self.state.open(self.engine.agreement)
+        self.state = open_state(folder / "state", print)
+        self.state.check_agreement(engine.agreement)
         self.out, self.told, self.kinds = [], [], []
-        self.rounds = Rounds(
-            self.engine.agreement,
-            ServerTable("roster.toml", "state", seed=3),
-            self.state,
-            self.engine,
-            lambda: read_roster(folder / "roster.toml"),
-            self.told.append,
-            lambda node: f"node-{node - 2}",
-            self.shut_out,
-        )
+        table = ServerTable("roster.toml", "state", seed=3)
+        file, tell = folder / "roster.toml", self.told.append
+        self.engine = federation(engine, file, self.state, table, self.shut_out, tell)
+        self.there = self.engine.live.nodes
+        self.rounds = Rounds(self.engine)
         self.honest = self.engine.grid.nodes[LAST]
         self.engine.grid.nodes[LAST] = self.answer
 
@@ -73,7 +105,7 @@ def test_a_node_that_asks_is_forgotten_told_and_shut_out(tmp_path):
     assert here.run().t == 6
     assert here.out == ["node-2"] and Kind.LEARN not in here.kinds
     assert here.kinds[-1] == Kind.FORGOTTEN
-    assert here.state.forgotten["nodes"] == ["node-2"]
+    assert here.state.forgotten.nodes == ("node-2",)
 
 
 def test_a_node_that_refuses_the_farewell_is_shut_out_and_hangs_nobody(tmp_path):
@@ -94,9 +126,7 @@ def test_a_node_that_refuses_the_farewell_is_shut_out_and_hangs_nobody(tmp_path)
 def test_a_node_that_is_away_is_told_when_it_comes_back(tmp_path):
     here = leaving(Here(tmp_path, 6))
     away = here.there.pop(LAST)
-    here.state.set_forgotten(
-        {"nodes": [], "pending": ["node-2"], "wished": ["node-2"], "since": 0}
-    )
+    here.state.set_forgotten(Forgotten(pending=("node-2",), wished=("node-2",)))
     state = here.rounds.start()
     here.rounds.table = ServerTable("roster.toml", "state", seed=3, training_rounds=3)
     state = here.rounds.run(state)
@@ -109,20 +139,18 @@ def test_a_node_that_is_away_is_told_when_it_comes_back(tmp_path):
 
 def test_who_was_forgotten_learns_no_more_even_if_it_is_still_connected(tmp_path):
     here = Here(tmp_path, 3)  # with another state folder it knows nothing of its wish
-    here.state.set_forgotten({"nodes": ["node-2"], "pending": [], "since": 0})
+    here.state.set_forgotten(Forgotten(nodes=("node-2",)))
     assert here.run().t == 3
     assert here.kinds == [Kind.HELLO]
 
 
 def test_the_wish_of_a_node_is_kept_if_the_operator_was_first(tmp_path):
-    from foltr.deployment.server.forgetting import ask_to_forget
-
     here = Here(tmp_path, 3)
     for by_node in (False, True, True, False):
-        ask_to_forget(here.rounds, "node-2", by_node)
+        here.engine.ask_to_forget("node-2", by_node)
     about = here.state.forgotten
-    assert about["pending"] == ["node-2"] and about["wished"] == ["node-2"]
-    ask_to_forget(here.rounds, "nobody", by_node=True)
+    assert about.pending == ("node-2",) and about.wished == ("node-2",)
+    here.engine.ask_to_forget("nobody", by_node=True)
     assert here.state.forgotten == about
 
 
@@ -132,7 +160,7 @@ def test_a_node_that_was_added_meanwhile_is_forgotten_like_others(tmp_path):
     state = here.run()
     seat, _ = make_node(tmp_path / "keys-3", "node-3", 2)
     add_node(tmp_path / "roster.toml", seat)
-    here.state.set_forgotten({"nodes": [], "pending": ["node-3"], "since": 0})
+    here.state.set_forgotten(Forgotten(pending=("node-3",)))
     assert here.rounds.run(state).params.any()
     told = " ".join(here.told)
     assert "does not fit" not in told and "2 stored rounds are repeated" in told
@@ -145,14 +173,14 @@ def test_a_state_from_before_a_forgetting_forgets_again(tmp_path):
     here = Here(tmp_path, rounds=6, history=2)
     revoke_node(tmp_path / "roster.toml", "node-2", forgotten=True)
     revoke_node(tmp_path / "roster.toml", "node-1")
-    forget_again(here.rounds)
-    forget_again(here.rounds)
-    assert here.state.forgotten["pending"] == ["node-2"]  # not one that was only revoked
+    here.engine.forget_again()
+    here.engine.forget_again()
+    assert here.state.forgotten.pending == ("node-2",)  # not one that was only revoked
     here.there.pop(LAST)
     start = here.rounds.start()
     here.rounds.run(start)
-    assert here.state.forgotten["nodes"] == ["node-2"] and not here.state.forgotten["pending"]
+    assert here.state.forgotten.nodes == ("node-2",) and not here.state.forgotten.pending
     told = "\n".join(here.told)
     assert "node-2 was forgotten before, and this state has not forgotten it" in told
-    forget_again(here.rounds)
-    assert not here.state.forgotten["pending"]
+    here.engine.forget_again()
+    assert not here.state.forgotten.pending

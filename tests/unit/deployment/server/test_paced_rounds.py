@@ -54,7 +54,7 @@ def test_without_an_interval_they_follow_at_once(tmp_path, monkeypatch):
 
 def test_a_pause_can_be_interrupted(tmp_path):
     here = Here(tmp_path, 4)
-    here.engine.stopping = lambda: True
+    here.engine.stopping.set()
     with pytest.raises(Interrupted):
         here.engine.wait(1e6)
 

@@ -1,17 +1,18 @@
 """A state that is restored from a backup: checked first, marked, and continued after what nodes
 have answered."""
 
-import json
 import shutil
 import stat
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from old_server import old_backup, old_server
 from small_server import one_round, small_server
 
 from foltr.cli.app import app
@@ -21,10 +22,12 @@ from foltr.deployment.keys.roster_file import read_roster, revoke_node
 from foltr.deployment.keys.rotation import replace_node, rotate_node
 from foltr.deployment.protocol.frames import Welcome
 from foltr.deployment.protocol.messages import NewSession
-from foltr.deployment.server import restore as restores
-from foltr.deployment.server.backup import backup
-from foltr.deployment.server.continuing import LastRounds, ask_last_rounds, check_mark, resume
-from foltr.deployment.server.restore import MARK, read_mark, restore
+from foltr.deployment.server import continuing, state_folder
+from foltr.deployment.server.backup import backup, read_backup, restore, write_backup
+from foltr.deployment.server.continuing import LastRounds, ask_last_rounds, check_after, resume
+from foltr.deployment.server.state import Forgotten, Plan
+from foltr.deployment.server.state_folder import open_state
+from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 
 
@@ -44,8 +47,14 @@ def put_back(server, told=None):
     return restore(path, file, Code(), lines.append)
 
 
+def again(server):
+    """The state, as a server that is started opens it."""
+    return open_state(server[1].folder, print)
+
+
 def lost(server):
-    shutil.rmtree(server[1].path)
+    server[1].close()
+    shutil.rmtree(server[1].folder)
 
 
 def contents(folder):
@@ -53,38 +62,81 @@ def contents(folder):
 
 
 def test_the_state_is_as_it_was(server):
-    file, state, _ = server
-    kept = contents(state.path)
+    file, before, _ = server
     lost(server)
     told = []
     assert put_back(server, told).round == 5 and not told
+    state = again(server)
     assert state.load().t == 5 and len(state.rounds()) == 5 and state.models()[-1] == 5
-    found = contents(state.path)
-    assert read_mark(state.path)["complete"] is True and found.keys() - kept.keys() == {
-        (state.path / MARK).relative_to(state.path)
-    }
-    assert stat.S_IMODE(state.path.stat().st_mode) == 0o700
+    assert (state.restored.round, state.restored.backup) == (5, str(server[2]))
+    assert stat.S_IMODE(before.folder.stat().st_mode) == 0o700
     state.check_roster(read_roster(file.parent / "roster.toml"))
+    state.check_agreement(read_server(file, Code())[0])
+
+
+def test_the_saved_model_is_restored_too(server, tmp_path):
+    file, state, _ = server
+    ranker = state.save_ranker(read_server(file, Code())[0], np.ones(3))
+    content = ranker.read_bytes()
+    path = backup(file, Code(), tmp_path / "with.tar")
+    lost(server)
+    restore(path, file, Code())
+    assert ranker.read_bytes() == content
+
+
+def test_a_backup_of_an_earlier_foltr_is_restored(tmp_path):
+    file, folder = old_server(tmp_path / "old")
+    path = old_backup(file, folder, tmp_path / "old.tar")
+    shutil.rmtree(folder)
+    assert restore(path, file, Code()).round == 5
+    state = open_state(folder, print)
+    assert state.load().t == 5 and state.forgotten.nodes == ("b",) and state.restored.round == 5
+    assert state.models() == [0, 1, 2, 3, 4, 5] and state.contributors().tolist() == [0, 1, 2]
+    assert {each.name for each in folder.iterdir()} >= {"state.db"}
+    assert not (folder / "agreement.json").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoint.npz", "forgotten.json"])
+def test_a_backup_of_an_earlier_foltr_that_cannot_be_read(tmp_path, name):
+    file, folder = old_server(tmp_path / "old")
+    (folder / name).write_bytes(b"nonsense")
+    path = old_backup(file, folder, tmp_path / "old.tar")
+    shutil.rmtree(folder)
+    with pytest.raises(Mistake, match=f"old.tar: {name} cannot be read"):
+        restore(path, file, Code())
+    assert not folder.exists()
+
+
+def test_a_backup_whose_state_is_damaged(server, tmp_path):
+    file, _, path = server
+    about, files = read_backup(path)
+    lost(server)
+    for number, content in enumerate((b"no SQLite", files["state.db"][:5_000])):
+        bad = tmp_path / f"bad-{number}.tar"
+        write_backup(bad, about, {**files, "state.db": content})
+        with pytest.raises(Mistake, match=r"is no backup, or is damaged|is of another federation"):
+            restore(bad, file, Code())
+    assert not server[1].folder.exists()
 
 
 def test_an_empty_folder_and_a_missing_one_are_filled(server):
     lost(server)
-    server[1].path.mkdir(mode=0o755)
+    server[1].folder.mkdir(mode=0o755)
     put_back(server)
-    assert stat.S_IMODE(server[1].path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server[1].folder.stat().st_mode) == 0o700
 
 
 def test_a_state_that_is_there_is_not_touched(server):
-    before = contents(server[1].path)
+    before = contents(server[1].folder)
     with pytest.raises(Mistake, match="is not empty: move its files away"):
         put_back(server)
-    assert contents(server[1].path) == before
+    assert contents(server[1].folder) == before
 
 
 def test_a_server_that_runs_is_not_touched(server):
     lost(server)
-    server[1].path.mkdir()
-    with Claim(server[1].path).held(wait=False):
+    server[1].folder.mkdir()
+    with Claim(server[1].folder).held(wait=False):
         with pytest.raises(Mistake, match="another process uses"):
             put_back(server)
 
@@ -95,7 +147,7 @@ def test_a_backup_of_another_federation(server):
     file.write_text(file.read_text().replace("rounds = 20", "rounds = 30"))
     with pytest.raises(Mistake, match="is of another federation: rounds is 30 in the settings"):
         put_back(server)
-    assert not state.path.exists()
+    assert not state.folder.exists()
 
 
 def test_a_damaged_backup_writes_nothing(server):
@@ -104,26 +156,21 @@ def test_a_damaged_backup_writes_nothing(server):
     path.write_bytes(path.read_bytes()[:-9_000])
     with pytest.raises(Mistake, match="is damaged"):
         put_back(server)
-    assert not state.path.exists()
+    assert not state.folder.exists()
 
 
-@pytest.mark.parametrize("failing", [0, 1, 4, 9])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_a_restore_that_fails_leaves_an_empty_folder(server, monkeypatch, failing, error):
+def test_a_restore_that_fails_leaves_an_empty_folder(server, monkeypatch, error):
     _, state, _ = server
     lost(server)
-    left, real = [failing], restores.write_whole
 
     def write(*given):
-        if left[0] == 0:
-            raise error
-        left[0] -= 1
-        real(*given)
+        raise error
 
-    monkeypatch.setattr(restores, "write_whole", write)
+    monkeypatch.setattr(state_folder, "write_whole", write)
     with pytest.raises((KeyboardInterrupt, OSError)):
         put_back(server)
-    assert list(state.path.iterdir()) == []
+    assert list(state.folder.iterdir()) == []
     monkeypatch.undo()
     put_back(server)
 
@@ -135,50 +182,20 @@ def test_a_roster_that_cannot_be_written_restores_nothing(server):
     file.write_text(file.read_text().replace("roster.toml", "rosters/roster.toml"))
     with pytest.raises(Mistake, match=r"cannot write .*rosters"):
         put_back(server)
-    assert list(state.path.iterdir()) == []
+    assert list(state.folder.iterdir()) == []
     (file.parent / "rosters").mkdir()
     put_back(server)
-    state.check_roster(read_roster(file.parent / "rosters" / "roster.toml"))
+    again(server).check_roster(read_roster(file.parent / "rosters" / "roster.toml"))
 
 
 def test_the_folder_of_somebody_else_keeps_its_mode(server):
     lost(server)
-    server[1].path.mkdir(mode=0o755)
-    (server[1].path / "photo.png").write_bytes(b"")
+    server[1].folder.mkdir(mode=0o755)
+    (server[1].folder / "photo.png").write_bytes(b"")
     with pytest.raises(Mistake, match="is not empty"):
         put_back(server)
-    assert stat.S_IMODE(server[1].path.stat().st_mode) == 0o755
-    assert [each.name for each in server[1].path.iterdir()] == ["photo.png"]
-
-
-def test_half_a_restored_state_is_not_backed_up(server, tmp_path):
-    file, state, _ = server
-    restores.replace_mark(state.path, {"round": 5, "complete": False})
-    with pytest.raises(Mistake, match="only in part"):
-        backup(file, Code(), tmp_path / "c.tar")
-    assert not (tmp_path / "c.tar").exists()
-
-
-def test_a_restore_that_was_killed_is_repeated(server, monkeypatch):
-    _, state, _ = server
-    lost(server)
-    monkeypatch.setattr(restores, "_remove", lambda path: None)  # it had no time for that
-    real, left = restores.write_whole, [4]
-
-    def write(*given):
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        real(*given)
-
-    monkeypatch.setattr(restores, "write_whole", write)
-    with pytest.raises(KeyboardInterrupt):
-        put_back(server)
-    monkeypatch.undo()
-    with pytest.raises(Mistake, match="was restored only in part"):
-        check_mark(state, None, 20)
-    put_back(server)
-    assert state.load().t == 5
+    assert stat.S_IMODE(server[1].folder.stat().st_mode) == 0o755
+    assert [each.name for each in server[1].folder.iterdir()] == ["photo.png"]
 
 
 # ---- the roster
@@ -195,7 +212,7 @@ def test_a_roster_that_is_lost_is_restored_and_that_is_told(server):
 
 
 def test_a_roster_that_is_there_is_kept(server):
-    file, state, _ = server
+    file, _, _ = server
     roster, told = file.parent / "roster.toml", []
     _, card = rotate_node(file.parent / "a")
     replace_node(roster, card, drop_old=True)
@@ -203,7 +220,7 @@ def test_a_roster_that_is_there_is_kept(server):
     kept = roster.read_bytes()
     put_back(server, told)
     assert roster.read_bytes() == kept and not told
-    state.check_roster(read_roster(roster))  # the replaced key fits the restored state
+    again(server).check_roster(read_roster(roster))  # the replaced key fits the restored state
 
 
 def test_a_node_that_was_forgotten_since_is_told(server):
@@ -220,7 +237,7 @@ def test_a_node_that_was_forgotten_since_is_told(server):
 def test_a_node_that_was_forgotten_before_is_not_told(server, tmp_path):
     file, state, _ = server
     revoke_node(file.parent / "roster.toml", "b", forgotten=True)
-    state.set_forgotten({"nodes": ["b"], "pending": [], "since": 3})
+    state.set_forgotten(Forgotten(nodes=("b",), since=3))
     later, told = backup(file, Code(), tmp_path / "later.tar"), []
     lost(server)
     restore(later, file, Code(), told.append)
@@ -234,7 +251,7 @@ def test_another_roster_is_refused(server):
     (file.parent / "roster.toml").write_text(text.replace("clients = 2", "clients = 3", 1))
     with pytest.raises(Mistake, match="does not fit the roster in"):
         put_back(server)
-    assert not state.path.exists()
+    assert not state.folder.exists()
 
 
 # ---- continuing
@@ -243,22 +260,30 @@ def test_another_roster_is_refused(server):
 def restored(server):
     lost(server)
     put_back(server)
-    return server[1]
+    return again(server)
 
 
 def go_on(state, after, **said):
+    """What a server of 20 agreed rounds does, whose nodes say their last rounds."""
     told = []
-    mark = check_mark(state, after, 20)
-    found = resume(
-        state, state.load(), mark, after, 20, lambda: LastRounds(said), "CMD ", told.append
+    check_after(state, after, 20)
+    engine = SimpleNamespace(
+        state=state, agreement=SimpleNamespace(rounds=20), note=told.append, said=said
     )
-    return found, told
+    return resume(engine, after, "CMD "), told
+
+
+@pytest.fixture(autouse=True)
+def _said(monkeypatch):
+    monkeypatch.setattr(continuing, "ask_last_rounds", lambda of: LastRounds(of.said))
 
 
 def test_no_node_has_answered_since(server):
     state = restored(server)
-    found, _ = go_on(state, None, a=5, b=3)
-    assert found.t == state.load().t == 5 and read_mark(state.path) is None
+    found, told = go_on(state, None, a=5, b=3)
+    assert found.t == state.load().t == 5 and state.restored is None and len(told) == 2
+    found, told = go_on(state, None, a=9)  # later, nobody is asked
+    assert found.t == 5 and not told
 
 
 @pytest.mark.parametrize(
@@ -275,7 +300,7 @@ def test_the_operator_decides_if_nodes_have_answered(server, said, told):
     with pytest.raises(Mistake) as refused:
         go_on(state, None, **said)
     assert told in str(refused.value) and "after round 5, made 2" in str(refused.value)
-    assert state.load().t == 5 and read_mark(state.path) is not None  # nothing has changed
+    assert state.load().t == 5 and state.restored is not None  # nothing has changed
 
 
 def test_a_single_liar_is_named_and_impossible_rounds_are_not_believed(server):
@@ -295,19 +320,11 @@ def test_after_the_operators_choice(server):
     assert found.t == state.load().t == 8 and "continuing after round 8" in told[-1]
     assert state.load().params.tolist() == state.model(5).tolist()
     with pytest.raises(Mistake, match="was not restored from a backup: leave --continue-after"):
-        check_mark(state, 9, 20)
-    assert check_mark(state, 8, 20) is None  # the same command again
+        check_after(state, 9, 20)
+    check_after(state, 8, 20)  # the same command again
 
 
-def test_a_crash_after_the_choice(server):
-    """The state was saved, and the mark is still there."""
-    state = restored(server)
-    state.save(replace(state.load(), t=8))
-    found, _ = go_on(state, None, a=8, b=8)
-    assert found.t == 8
-
-
-PLAN = {"nodes": ["b"], "stored": [0, 2, 4], "sessions": 1}
+PLAN = Plan(nodes=("b",), first=5, stored=(0, 2, 4), sessions=1)
 
 
 @pytest.mark.parametrize(
@@ -324,50 +341,51 @@ PLAN = {"nodes": ["b"], "stored": [0, 2, 4], "sessions": 1}
 def test_an_unlearning_that_had_begun_goes_on_later(server, first, erased, after, then, stored):
     """Its rounds have numbers of their own, which move with the others."""
     state = restored(server)
-    plan = {**PLAN, "first": first, "erased": erased}
-    state.set_forgotten({"nodes": [], "pending": ["b"], "since": first, "plan": plan})
+    plan = replace(PLAN, first=first, erased=erased)
+    state.set_forgotten(Forgotten(pending=("b",), since=first, plan=plan))
     found, _ = go_on(state, after, a=5, b=5)
     about = state.forgotten
-    assert found.t == (5 if after is None else after) and about["since"] == then
-    assert about["plan"] == {**plan, "first": then, "stored": stored}
+    assert found.t == (5 if after is None else after) and about.since == then
+    assert about.plan == replace(plan, first=then, stored=tuple(stored))
 
 
 def test_a_crash_in_the_middle_of_continuing(server, monkeypatch):
-    """The choice is kept, and made once."""
+    """Nothing has changed then."""
     state = restored(server)
-    plan = {**PLAN, "first": 5, "erased": False}
-    state.set_forgotten({"nodes": [], "pending": ["b"], "since": 5, "plan": plan})
-    for name in ("set_forgotten", "save"):
+    state.set_forgotten(Forgotten(pending=("b",), since=5, plan=PLAN))
+    for name in ("set_forgotten", "save", "delete_about"):
         with monkeypatch.context() as patched:
             patched.setattr(type(state), name, killed)
             with pytest.raises(KeyboardInterrupt):
                 go_on(state, 8)
-    found, _ = go_on(state, None)  # nobody is asked again
-    assert found.t == state.load().t == 8 and state.forgotten["plan"]["first"] == 8
-    assert read_mark(state.path) is None
+        assert state.load().t == 5 and state.forgotten.plan == PLAN and state.restored.round == 5
+    found, _ = go_on(state, 8)
+    assert found.t == state.load().t == 8 and state.forgotten.plan.first == 8
+    assert state.restored is None
 
 
 def killed(*_):
     raise KeyboardInterrupt
 
 
-def test_a_mark_that_cannot_be_read(server):
-    state = restored(server)
-    for content in ("{", "[]", '{"round": "x"}'):
-        (state.path / MARK).write_text(content)
-        with pytest.raises(Mistake, match=r"restored\.json cannot be read"):
-            check_mark(state, None, 20)
-
-
 # ---- the nodes' last rounds
 
 
 class Engine:
-    """Nodes that answer a HELLO, each with its last round; None is an older node."""
+    """Nodes that answer a HELLO, each with its last round; None is an older node. `live` is the
+    roster."""
 
-    def __init__(self, lasts, failures=0):
+    def __init__(self, lasts, *names, failures=0):
         self.lasts, self.failures = lasts, failures
         self.greeted, self.refused, self.welcomes = {1, 2}, {}, {}
+        known = {i + 1: name for i, name in enumerate(names)}
+
+        class Live(SimpleNamespace):
+            def __call__(self):
+                return self
+
+        active = [SimpleNamespace(name=name) for name in names]
+        self.live = Live(active=active, name_of=lambda node: known.get(node, f"node {node}"))
 
     def agreeing(self):
         assert not self.greeted
@@ -379,36 +397,16 @@ class Engine:
         return dict.fromkeys(self.greeted, range(1))
 
 
-def live_of(*names):
-    active = [SimpleNamespace(name=name) for name in names]
-    names = {i + 1: name for i, name in enumerate(names)}
-    return SimpleNamespace(
-        __call__=None, active=active, name_of=lambda node: names.get(node, f"node {node}")
-    )
-
-
-class Live:
-    def __init__(self, *names):
-        self.of = live_of(*names)
-
-    def __call__(self):
-        return self.of
-
-    def name_of(self, node):
-        return self.of.name_of(node)
-
-
 @pytest.mark.parametrize("failures", [0, 2])
 def test_nodes_are_asked_for_their_last_round(failures):
-    engine = Engine({1: 7, 2: None, 9: 50}, failures)
-    said = ask_last_rounds(engine, Live("a", "b", "c"))
+    said = ask_last_rounds(Engine({1: 7, 2: None, 9: 50}, "a", "b", "c", failures=failures))
     assert said.nodes == {"a": 7, "b": None, "c": None} and not said.is_complete
-    assert ask_last_rounds(Engine({1: 7, 2: 1}), Live("a", "b")).is_complete
+    assert ask_last_rounds(Engine({1: 7, 2: 1}, "a", "b")).is_complete
 
 
 def test_a_superlink_that_loses_every_session():
     with pytest.raises(Mistake, match="loses every session"):
-        ask_last_rounds(Engine({}, 99), Live("a"))
+        ask_last_rounds(Engine({}, "a", failures=99))
 
 
 def test_the_command(server):
@@ -421,4 +419,4 @@ def test_the_command(server):
     assert f"next: foltr serve {file}" in done.stdout
     swapped = CliRunner().invoke(app, ["restore", str(file), str(path)])
     assert swapped.exit_code == 2 and swapped.stderr.count("\n") == 1
-    assert json.loads((server[1].path / MARK).read_text())["round"] == 5
+    assert again(server).restored.round == 5

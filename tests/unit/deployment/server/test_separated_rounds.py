@@ -18,7 +18,7 @@ def here(tmp_path):
     """Two of six clients are asked in a round, each once in three rounds: none is left over."""
     found = Here(tmp_path, 12)
     found.rounds.agreement = replace(found.rounds.agreement, separation=3, asked=2, fewest=2)
-    found.engine.waiting = waits
+    found.engine.on_wait = waits
     return found
 
 
@@ -44,7 +44,7 @@ def test_if_others_are_asked_then_the_first_ones_have_had_their_turn(here):
     """Those that answered the killed server cannot answer in the next round."""
     first = here.rounds.choose(0).tolist()
     there = here.engine.there
-    here.engine.there = lambda without: there(lambda: np.union1d(without(), first))
+    here.engine.there = lambda without: there(np.union1d(without, first))
     second = here.rounds.choose(0).tolist()
     here.engine.there = there
     assert not set(first) & set(second)
@@ -52,12 +52,11 @@ def test_if_others_are_asked_then_the_first_ones_have_had_their_turn(here):
 
 
 def test_too_few_clients_for_the_separation_are_refused(here):
-    rounds = here.rounds
-    parts = here.state, here.engine, rounds.roster
     for separation, asked, fits in ((3, 2, True), (4, 2, False), (2, 3, True), (2, 4, False)):
-        given = replace(rounds.agreement, separation=separation, asked=asked)
+        agreed = here.rounds.agreement
+        here.engine.agreement = replace(agreed, separation=separation, asked=asked)
         if fits:
-            Rounds(given, rounds.table, *parts)
+            Rounds(here.engine)
         else:
             with pytest.raises(Mistake, match=f"separation = {separation} need 8 clients"):
-                Rounds(given, rounds.table, *parts)
+                Rounds(here.engine)

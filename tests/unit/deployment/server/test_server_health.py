@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.deployment.keys.keys import make_server, renew_server
-from foltr.deployment.monitoring import exposition
+from foltr.deployment.metrics import exposition
 from foltr.deployment.server import health as server_health
 from foltr.deployment.server.board import Board
 from foltr.deployment.server.health import (
