@@ -62,6 +62,7 @@ def tune(
     Ctrl-C."""
     from foltr.report.results import load_runs
     from foltr.report.tuning import SUFFIX, check_tuning, tuned
+    from foltr.simulation.runs.execution import RunOptions
     from foltr.simulation.sweeps.file import read_sweep
     from foltr.simulation.sweeps.pools import Pool, most_jobs
     from foltr.simulation.sweeps.run import sweep as run_sweep
@@ -75,12 +76,11 @@ def tune(
         print(f"foltr: {note}", file=sys.stderr)
     fields = [name.strip() for name in over.split(",") if name.strip()]
     check_tuning(read.points, by, fields, measures)
+    options = RunOptions(threads, engine, measures=measures)
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
         name = f"{read.name}.tuning"
-        swept = run_sweep(
-            read.points, out, name, read.title, pool, threads, engine, False, show, measures
-        )
+        swept = run_sweep(read.points, out, name, read.title, options, pool=pool, show=show)
     print(summary(swept, time.perf_counter() - began, pool, report=False))
     raise_if_incomplete(swept, len(read.points))
     found = tuned(load_runs(swept.record.path), by, fields)

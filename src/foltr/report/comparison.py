@@ -31,6 +31,7 @@ from foltr.report.tables.notebook_table import notebook_table
 from foltr.report.tables.terminal_table import terminal_table
 from foltr.simulation.runs import config
 from foltr.simulation.runs.columns import parse_measures, usual_columns
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.sweeps.file import Point
 from foltr.simulation.sweeps.pools import Pool
 from foltr.simulation.sweeps.run import sweep
@@ -220,7 +221,8 @@ def _compared(
     show: SweepPanel,
 ) -> Comparison:
     together = [point for each in zip(*points, strict=True) for point in each]
-    swept = sweep(together, out, NAME, pool=pool, threads=threads, show=show, measures=asked)
+    options = RunOptions(threads, measures=asked)
+    swept = sweep(together, out, NAME, options=options, pool=pool, show=show)
     if swept.failed:
         run, error = next(iter(swept.failed.items()))
         raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")

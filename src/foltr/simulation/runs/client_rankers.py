@@ -195,7 +195,7 @@ def of_clients(
     shared, personal = params.astype(np.float32), memory.shape[1] > 0
     if e.partition.identical_clients and not personal:
         return {}
-    measure = ClientEvaluator(run.evaluator(), population, shared)
+    measure = ClientEvaluator(run.on_test, population, shared)
 
     def one_for_all(some: Array) -> list[float]:
         return measure.on_own(np.tile(shared, (len(some), 1)), some)

@@ -1,8 +1,8 @@
-"""From an experiment to the parts of a federation: clients, delivery of messages, engine."""
+"""From an experiment to the parts of a federation: clients, delivery of messages, engine; with
+checks of the experiment and its data before it runs, and notes for readers of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -55,15 +55,10 @@ def population_of(e: Experiment, data: Dataset) -> Population:
     )
 
 
-def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
-    return nobody if e.attackers is None else e.attackers
-
-
 def delivery_of(e: Experiment, p: Population) -> Delivery:
-    changed = e.attack is not None and e.attack.rewrites
-    rewrite = (
-        MaliciousRewrite(e.attack, malicious_of(e)) if e.attack is not None and changed else None
-    )
+    rewrite = None
+    if e.attack is not None and e.attack.rewrites:
+        rewrite = MaliciousRewrite(e.attack, e.attackers or nobody)
     host = len(p.first) - 1 if e.aggregator.trusted_queries else None
     return Delivery(rewrite, e.dropout, e.channel, host)
 
@@ -98,10 +93,6 @@ def warmed_up(
         server, alone, start, p.warmup, lambda t: host, e.seed, lambda state, sent, seen: None
     )
     return done.params
-
-
-# Checks of an experiment together with its data, before it runs, and notes for readers of its
-# results.
 
 
 def validation_of(e: Experiment, train: Dataset) -> Dataset | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from foltr.core.errors import Mistake, require
 from foltr.core.federation import Participants, Rewrite, Server, cohort_size, participants
 from foltr.core.guards import described
 from foltr.core.seeds import Stream, stream
-from foltr.core.system.lock import Claim
 from foltr.core.world.history import History
 from foltr.core.world.population import Population
 from foltr.core.world.protocols import Past, Phase, Unlearner
@@ -28,9 +28,9 @@ from foltr.simulation.runs.context import Context
 from foltr.simulation.runs.interruptions import Interruptions
 from foltr.simulation.runs.result import Result
 from foltr.simulation.runs.setup import delivery_of, engine_of, warmed_up
-from foltr.simulation.runs.train import Stage, concluded, follow
+from foltr.simulation.runs.train import Recorder, Stage, concluded, follow
 
-NUMBER = 4  # bytes
+NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -72,45 +72,42 @@ class ChangedSteps:
         return self.keep(stepped), memory
 
 
-@dataclass(frozen=True)
-class Before:
-    """The run that clients leave."""
-
-    result: Result
-    history: Callable[[], History]  # what its devices stored
-
-
 def unlearn(
-    run: Context, before: Before, interruptions: Interruptions, claim: Claim | None
+    run: Context,
+    before: Result,
+    stored_before: Callable[[], History],
+    interruptions: Interruptions,
 ) -> tuple[Result, History | None]:
-    """The rounds of an unlearner: a stage for each of its phases."""
+    """The rounds of an unlearner: a stage for each of its phases. Clients leave the run that gave
+    `before`, in which devices have `stored_before`."""
     e, unlearner = run.experiment, unlearner_of(run.experiment)
-    stored = before.history() if unlearner.stores != "nothing" else None
-    past = past_of(run, stored, before.result.params)
+    stored = stored_before() if unlearner.stores != "nothing" else None
+    past = past_of(run, stored, before.params)
     guarantee = ledger_of(e, run.train.width).plain()  # refuses what it cannot account for
     phases = tuple(phase for phase in _checked_phases(unlearner, past) if phase.rounds)
     known = past if e.privacy is None else check_as_counted(e, e.privacy, past, phases)
-    stages, history = stages_of(run, past, phases), None
-    rounds = stages[-1].until
-    if stores_history(e) and rounds:
-        n = max(most_asked(e, past, phase) for phase in phases)
-        history = run.history(interval(e, rounds), rounds, n, len(past.final))
-    made = follow(
-        run, stages, lambda: _start(unlearner, known), seed_of(e), interruptions, claim, history
-    )
-    rankers = {"before": past.final, "after": made.state.params}
-    earlier = before.result
+    phases = phases or (Phase(0, past.sessions),)  # the starting parameters are the result
+    first_rounds = accumulate((phase.rounds for phase in phases[:-1]), initial=0)
+    asked = [asked_in(e, past, *each) for each in zip(phases, first_rounds, strict=True)]
+    stages, history = stages_of(run, past, phases, asked), None
+    if stores_history(e) and (rounds := stages[-1].until):
+        most = max(each.most for each in asked)
+        history = run.history(interval(e, rounds), rounds, most, len(past.final))
+    recorder = Recorder(run, stages, interruptions, history)
+    state = follow(recorder, lambda: _start(unlearner, known))
+    rankers = {"before": past.final, "after": state.params}
+    steps = sum(recorder.metrics.online["interactions"])
     about = {
         "method": repr(unlearner),
         "leaving": [list(group) for group in e.departures.groups],
         "remaining": len(past.remaining),
-        "from": None if earlier.folder is None else earlier.folder.name,
-        "before": {name: earlier.final[name] for name in MEASURES},
+        "from": None if before.folder is None else before.folder.name,
+        "before": {name: before.final[name] for name in MEASURES},
         "own": {name: own_ndcg(run, past.leaving, params) for name, params in rankers.items()},
-        **costs(e, past, phases, sum(made.metrics.online["interactions"])),
+        **costs(e, past, asked, steps),
     }
     more = {"privacy": guarantee, "unlearning": about}
-    return concluded(run, made, past.remaining, more, interruptions, claim), history
+    return concluded(recorder, state, past.remaining, more), history
 
 
 def unlearner_of(e: Experiment) -> Unlearner:
@@ -176,10 +173,39 @@ def past_of(run: Context, history: History | None, final: Array) -> Past:
     )
 
 
-def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
-    """At least one stage. It may have no rounds: the starting parameters are then the result."""
+@dataclass(frozen=True)
+class Asked:
+    """Who is asked in the rounds of a phase."""
+
+    choose: Callable[[int], Array]
+    most: int  # in one round
+    messages: int  # in all rounds
+
+
+def asked_in(e: Experiment, past: Past, phase: Phase, first: int) -> Asked:
+    """Who is asked in a phase that begins with round `first`."""
+    if phase.who == "leaving":
+        most = len(past.leaving)
+        return Asked(lambda t: past.leaving, most, phase.rounds * most)
+    if phase.who == "remaining":
+        choose = Participants(past.remaining, e.participation, seed_of(e))
+        return Asked(choose, choose.count, phase.rounds * choose.count)
+    assert past.history is not None
+    history, rows = past.history, past.history.with_any(past.remaining)
+    require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
+    sent = int(np.isin(history.clients, past.remaining).sum())
+    return Asked(
+        choose=lambda t: history.took_part(int(rows[t - first]), past.remaining),
+        most=history.clients.shape[1],
+        messages=sent,
+    )
+
+
+def stages_of(
+    run: Context, past: Past, phases: tuple[Phase, ...], asked: list[Asked]
+) -> list[Stage]:
     e, stages, memory = run.experiment, list[Stage](), None
-    for phase in phases or (Phase(0, past.sessions),):
+    for phase, who in zip(phases, asked, strict=True):
         first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
         population = with_sessions(run.population, past.sessions, phase.sessions)
         engine = engine_of(e, population, past.initial, run.threads, run.engine, seed_of(e))
@@ -187,14 +213,12 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
             engine.memory = memory  # devices keep theirs from phase to phase
         memory, delivery = engine.memory, delivery_of(e, population)
         if phase.send is not None:
-            delivery = replace(
-                delivery, rewrite=ChangedMessages(delivery.rewrite, phase.send, first, name)
-            )
+            rewrite = ChangedMessages(delivery.rewrite, phase.send, first, name)
+            delivery = replace(delivery, rewrite=rewrite)
         optimizer = e.optimizer if phase.keep is None else ChangedSteps(e.optimizer, phase.keep)
         server = Server(e.device_learner, e.aggregator, optimizer, e.privacy)
-        stages.append(
-            Stage(first + phase.rounds, server, engine, choice(e, past, phase, first), delivery)
-        )
+        until = first + phase.rounds
+        stages.append(Stage(until, server, engine, who.choose, delivery, seed_of(e)))
     return stages
 
 
@@ -203,30 +227,6 @@ def with_sessions(p: Population, of: int, now: int) -> Population:
     where there was one."""
     scaled = np.maximum(np.minimum(1, p.sessions), np.rint(p.sessions * (now / of)))
     return replace(p, sessions=scaled.astype(np.int64))
-
-
-def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int], Array]:
-    """Who is asked in the rounds of a phase that begins with round `first`."""
-    if phase.who == "leaving":
-        return lambda t: past.leaving
-    if phase.who == "stored":
-        assert past.history is not None
-        history, rows = past.history, past.history.with_any(past.remaining)
-        require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
-        return lambda t: history.took_part(int(rows[t - first]), past.remaining)
-    return Participants(past.remaining, e.participation, seed_of(e))
-
-
-def most_asked(e: Experiment, past: Past, phase: Phase) -> int:
-    """How many are asked in a round of a phase, at most."""
-    if phase.who == "stored":
-        assert past.history is not None
-        return int(past.history.clients.shape[1])
-    return (
-        len(past.leaving)
-        if phase.who == "leaving"
-        else cohort_size(len(past.remaining), e.participation)
-    )
 
 
 def _checked_phases(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
@@ -293,29 +293,18 @@ def own_ndcg(run: Context, clients: Array, params: Array) -> float | None:
     )
 
 
-def costs(e: Experiment, past: Past, phases: tuple[Phase, ...], steps: float) -> dict[str, Any]:
+def costs(e: Experiment, past: Past, asked: list[Asked], steps: float) -> dict[str, Any]:
     """The cost of unlearning compared with retraining: searches on devices, messages from devices
     and their bytes, and the storage on devices."""
-    d, n = len(past.final), cohort_size(len(past.remaining), e.participation)
-    sent = len(past.leaving) * unlearner_of(e).handed
-    for phase in phases:
-        sent += (
-            messages(past) if phase.who == "stored" else phase.rounds * most_asked(e, past, phase)
-        )
-    again = past.rounds * n
-    searches = again * float(past.weights[past.remaining].mean())
+    sent = sum(each.messages for each in asked) + len(past.leaving) * unlearner_of(e).handed
+    again = past.rounds * cohort_size(len(past.remaining), e.participation)
+    vector_bytes = len(past.final) * NUMBER_BYTES
     return {
-        "local_steps": beside(steps, searches),
+        "local_steps": beside(steps, again * float(past.weights[past.remaining].mean())),
         "messages": beside(sent, again),
-        "bytes": beside(sent * d * NUMBER, again * d * NUMBER),
+        "bytes": beside(sent * vector_bytes, again * vector_bytes),
         "storage": storage(past, unlearner_of(e).stores),
     }
-
-
-def messages(past: Past) -> int:
-    """What the remaining clients send when each stored round is made once more."""
-    assert past.history is not None
-    return int(np.isin(past.history.clients, past.remaining).sum())
 
 
 def beside(made: float, retraining: float) -> dict[str, float | None]:
@@ -328,7 +317,7 @@ def storage(past: Past, stores: str) -> dict[str, Any]:
     among them."""
     if past.history is None:
         return {"of": stores, "per_device": 0, "in_all": 0}
-    each = NUMBER * (len(past.final) if stores == "updates" else 1)
+    each = NUMBER_BYTES * (len(past.final) if stores == "updates" else 1)
     clients = np.append(past.remaining, past.leaving)
     rows = np.bincount(past.history.clients[np.isin(past.history.clients, clients)], minlength=1)
     return {"of": stores, "per_device": int(rows.max()) * each, "in_all": int(rows.sum()) * each}

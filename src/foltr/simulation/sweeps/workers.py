@@ -21,6 +21,7 @@ from foltr.core.system.files import write_whole, writing
 from foltr.core.system.lock import Busy
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import in_users_code, using_only
+from foltr.simulation.runs.execution import USUAL, RunOptions
 from foltr.simulation.runs.folder import Damaged, Folder
 from foltr.simulation.runs.interruptions import Stopped
 from foltr.simulation.runs.run import Run
@@ -40,11 +41,7 @@ class Task:
     out: str
     lease: str
     pid: int | None  # the sweep's process, if it is on this machine
-    threads: int = 1
-    engine: str = "local"
-    per_query: bool = False
-    measures: tuple[str, ...] = ()  # specs
-    log: tuple[str, ...] = ()  # tools
+    options: RunOptions = USUAL  # measures by their specs
     wait: bool = False  # if another process is making this run
 
 
@@ -97,18 +94,20 @@ def _wait_for_the_end(pid: int) -> None:
 def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     if stop():
         return Outcome(task.run, "stopped")
-    told: list[str] = []
+    damages: list[str] = []
     try:
         with nullcontext() if task.pid == os.getpid() else using_only(task.use):
             run = Run(
-                Experiment(**task.config), task.out, task.threads, task.engine,
-                per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
-                tell=lambda folder, damage: told.append(damage),
-                log=task.log,
-            )  # fmt: skip
+                Experiment(**task.config),
+                task.out,
+                task.options,
+                wait=task.wait,
+                stop=stop,
+                tell=lambda folder, damage: damages.append(damage),
+            )
             _is_the_planned(run, task)
             kind: Kind = "found" if run.result().found else "made"
-        return Outcome(task.run, kind, "", "; ".join(told), run.context.threads.busy)
+        return Outcome(task.run, kind, "", "; ".join(damages), run.context.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:

@@ -86,8 +86,8 @@ class Log:
         self._sinks.clear()
 
     def __call__(self, progress: Progress) -> None:
-        """To watch a run. Other runs that it begins from are not logged."""
-        if not self._sinks or progress.experiment != self.experiment:
+        """To watch a run."""
+        if not self._sinks:
             return
         self._latest = progress.metrics
         if time.monotonic() - self._wrote >= SECONDS:
