@@ -65,10 +65,12 @@ class Audit:
     @property
     def broken(self) -> bool:
         """Whether an attack achieved more than a guarantee allows."""
-        found = self.distance is not None and self.distance.broken
-        return found or any(
-            game.broken for game in (*self.games, *(each.game for each in self.members))
-        )
+        too_far = self.distance is not None and self.distance.broken
+        return too_far or any(game.broken for game in self.all_games)
+
+    @property
+    def all_games(self) -> tuple[Game, ...]:
+        return (*self.games, *(each.game for each in self.members))
 
     @property
     def left_out(self) -> list[str]:
@@ -90,7 +92,14 @@ class Audit:
             "searches": self.made,
             "with_clicks": self.clicked,
             "labels": [row.plain() for row in self.labels],
-            "promises": _guarantees(self.labels),
+            "promises": {  # for one client and round, by view
+                str(row.view): {
+                    "epsilon": _finite(row.guarantee.epsilon),
+                    "delta": row.guarantee.delta,
+                    "how": row.guarantee.how,
+                }
+                for row in self.labels
+            },
             "reach": None if self.distance is None else self.distance.plain(),
             "reward": (
                 None
@@ -111,18 +120,6 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _guarantees(rows: tuple[LabelResult, ...]) -> dict[str, Any]:
-    """The guarantee for one client and round, by view."""
-    return {
-        str(row.view): {
-            "epsilon": _finite(row.guarantee.epsilon),
-            "delta": row.guarantee.delta,
-            "how": row.guarantee.how,
-        }
-        for row in rows
-    }
-
-
 def audit(
     e: Experiment,
     params: Array,
@@ -135,20 +132,16 @@ def audit(
 
     `users` click instead of the experiment's own, on its validation queries (on test queries, if
     it has none)."""
-    require(
-        e.baseline is None,
-        "a baseline learns from labels and sends nothing: there is nothing to attack",
-    )
+    nothing = "a baseline learns from labels and sends nothing: there is nothing to attack"
+    require(e.baseline is None, nothing)
     learner = single(e)
     train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
     params = _fitting(e, params.astype(np.float32), train)
     report("simulating searches", 0, 1)
     made = searches(e, params, users, data, effort.queries)
     clicked = sum(bool(search.clicks.any()) for search in made)
-    require(
-        clicked > 0,
-        f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess",
-    )
+    idle = f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess"
+    require(clicked > 0, idle)
     seen = _seen_here(e, len(params))
     views = [message(e.cohort), *map(summed, SUMS if len(made) > 1 else ())]
     if seen not in views and seen.arriving <= LARGEST and len(made) > 1:
@@ -171,20 +164,19 @@ def audit(
         furthest = largest_distance(e.privacy, updates, e.cohort)
         found = _games(e, params, furthest, effort, delta, report)
         members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, report))
-    ledger = ledger_of(e, train.width, delta)
     return Audit(
-        e,
-        users,
-        split,
-        seen,
-        ledger,
-        len(made),
-        clicked,
-        rows,
-        furthest,
-        exact,
-        tuple(found),
-        members,
+        experiment=e,
+        users=users,
+        split=split,
+        view=seen,
+        ledger=ledger_of(e, train.width, delta),
+        made=len(made),
+        clicked=clicked,
+        labels=rows,
+        distance=furthest,
+        enumerated=exact,
+        games=tuple(found),
+        members=members,
     )
 
 

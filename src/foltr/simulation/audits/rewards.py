@@ -1,5 +1,5 @@
 """What a reward reveals about a search, for FOLtR-ES against the adversary of Kharitonov (WSDM
-2019, section 4).
+2019, section 4): exactly, over all lists, and in a game, which of two queries was searched.
 
 The adversary knows both queries, their documents and labels, the click model and, by the seed in
 the message, both lists."""
@@ -16,7 +16,7 @@ import numpy as np
 
 from foltr.components.learners.es import read_messages
 from foltr.core import Array, Ask, ClickModel, Privatizer
-from foltr.core.errors import require
+from foltr.core.errors import Mistake, require
 from foltr.core.events import RandomizedResponse, Setting
 from foltr.core.guards import described
 from foltr.core.system.process import Threads
@@ -29,15 +29,15 @@ from foltr.simulation.audits.searches import RewardLearner, alone
 from foltr.simulation.engines.local import Local
 
 MOST_LISTS = 300_000  # most lists that are enumerated
+FEW = 1000  # most games with entropy='shared', whose perturbations are slow to draw
 
 
 def reward_guarantee(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
     """The guarantee for one interaction, against everybody that gets its message."""
     if learner.entropy == "shared":
         return NONE
-    events = described(
-        e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.reward_levels)
-    )
+    values = learner.reward_levels
+    events = described(e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=values))
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
@@ -50,11 +50,9 @@ def chance_of_truth(privacy: Privatizer | None, values: int) -> float:
 def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Array]:
     tables = checked_tables(users, grades, depth)
     if tables is None:
-        require(
-            False,
-            f"{type(users).__name__} has no table of click probabilities, which this attack needs",
+        raise Mistake(
+            f"{type(users).__name__} has no table of click probabilities, which this attack needs"
         )
-    assert tables is not None
     return tables
 
 
@@ -87,9 +85,9 @@ def _after_click(objective: str, codes: Array, j: int) -> Array:
         return np.minimum(codes + 1, len(codes) - 1)
     if objective == "dcg":
         return codes | 1 << j
-    return (
-        np.full_like(codes, j + 1) if objective == "last" else np.where(codes == 0, j + 1, codes)
-    )
+    if objective == "last":
+        return np.full_like(codes, j + 1)
+    return np.where(codes == 0, j + 1, codes)
 
 
 def reported(chance: Array, p: float) -> Array:
@@ -133,12 +131,6 @@ def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float)
     return Enumerated(epsilon, bound, depth)
 
 
-# Which of two queries was searched? The adversary of Kharitonov (WSDM 2019, section 4) against
-# FOLtR-ES.
-
-FEW = 1000  # most games with entropy='shared', whose perturbations are slow to draw
-
-
 def two_queries(
     e: Experiment,
     learner: RewardLearner,
@@ -151,8 +143,8 @@ def two_queries(
     threads: int,
     played: Privatizer | None = None,
 ) -> Game:
-    """Play `times` games for each of the two most different of the `queries`, deciding by the
-    likelihood of the reported reward.
+    """Which of two queries was searched? Play `times` games for each of the two most different of
+    the `queries`, deciding by the likelihood of the reported reward.
 
     `played` is what devices really do, if it is not what the experiment describes."""
     times = min(times, FEW) if learner.entropy == "shared" else times
@@ -174,16 +166,9 @@ def two_queries(
     ]
     zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
     scores = one - zero
-    guarantee = partial(reward_guarantee, e, learner)
-    return game_result(
-        "two queries",
-        "each message",
-        "one interaction",
-        scores[times:],
-        scores[:times],
-        guarantee,
-        delta,
-    )
+    ones, zeros, guarantee = scores[times:], scores[:times], partial(reward_guarantee, e, learner)
+    name, view, unit = "two queries", "each message", "one interaction"
+    return game_result(name, view, unit, ones, zeros, guarantee, delta)
 
 
 class Lists:
@@ -200,9 +185,8 @@ class Lists:
     def reported(self, labels: Array) -> Array:
         """The distribution of the reported value for lists of labels: (n, k) -> (n, V)."""
         different, which = np.unique(labels, axis=0, return_inverse=True)
-        return reported(chances(self.learner, self.click, self.stop, different), self.p)[
-            which.ravel()
-        ]
+        chance = chances(self.learner, self.click, self.stop, different)
+        return reported(chance, self.p)[which.ravel()]
 
     def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
         """P(value | query) for the list that the weights (n, d) of each message make: (n, V).
@@ -216,9 +200,7 @@ class Lists:
     def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
         """The two queries whose unperturbed lists are distinguished best by some value."""
         require(len(queries) >= 2, "the game needs two queries with full lists")
-        chance = np.concatenate(
-            [self.of_messages(e, params[None], int(query)) for query in queries]
-        )
-        log = np.log(np.maximum(chance, 1e-300))
+        each = [self.of_messages(e, params[None], int(query)) for query in queries]
+        log = np.log(np.maximum(np.concatenate(each), 1e-300))
         value = int((log.max(axis=0) - log.min(axis=0)).argmax())
         return queries[[int(log[:, value].argmin()), int(log[:, value].argmax())]]
