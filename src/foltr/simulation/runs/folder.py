@@ -70,10 +70,15 @@ UNREADABLE = (
 class Damaged(Mistake):
     """A folder of a run whose files cannot be read, or are not as they were written."""
 
-    def __init__(self, what: Path, why: str, heals: bool, way_out: str) -> None:
-        super().__init__(f"{what} cannot be read ({why}): {way_out}")
-        self.what, self.why = what, why
-        self.heals = heals  # whether it may be made again in its place
+    def __init__(self, what: Path, error: BaseException, way_out: str = "") -> None:
+        self.what, self.why = what, why(error)
+        # Whether it may be made again in its place, because the content itself is wrong. What
+        # cannot be opened may be whole, and a Mistake has another reason.
+        cannot_open = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        self.heals = not cannot_open and not isinstance(error, Mistake)
+        again = "the command that made it makes it again, `foltr clean --damaged` deletes it"
+        way_out = way_out or (again if self.heals else "if it is damaged, delete it")
+        super().__init__(f"{what} cannot be read ({self.why}): {way_out}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Folder:
             with regular(file) as opened, np.load(opened, allow_pickle=False) as stored:
                 return _resumed(dict(stored))
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it to start this run again") from None
+            raise Damaged(file, error, "delete it to start this run again") from None
 
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
@@ -198,7 +203,7 @@ class Folder:
         except Damaged:
             raise
         except UNREADABLE as error:
-            raise damaged(self.path, error) from None
+            raise Damaged(self.path, error) from None
 
     def fail(self, error: str, details: str) -> None:
         """Record why the last attempt failed; the next attempt deletes the record."""
@@ -264,7 +269,7 @@ class Folder:
                 for name, (spec, value, code) in table["measures"].items()
             }
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it") from None
+            raise Damaged(file, error, "delete it") from None
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
@@ -282,7 +287,7 @@ class Folder:
                 for row in table
             ]
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it and ask for it again") from None
+            raise Damaged(file, error, "delete it and ask for it again") from None
 
     def heal(self) -> str:
         """Delete what is damaged, so that it is made again; only for who holds the run's lock.
@@ -315,26 +320,6 @@ def _canonical(final: dict[str, Any]) -> bytes:
 
 def _sum(content: bytes) -> str:
     return blake2b(content, digest_size=8).hexdigest()
-
-
-def damaged(folder: Path, error: BaseException) -> Damaged:
-    way_out = (
-        "the command that made it makes it again, `foltr clean --damaged` deletes it"
-        if _heals(error)
-        else "if it is damaged, delete it"
-    )
-    return _damaged(folder, error, way_out)
-
-
-def _damaged(what: Path, error: BaseException, way_out: str) -> Damaged:
-    return Damaged(what, why(error), _heals(error), way_out)
-
-
-def _heals(error: BaseException) -> bool:
-    """Whether the content itself is wrong. What cannot be opened may be whole, and a Mistake has
-    another reason."""
-    cannot_open = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-    return not cannot_open and not isinstance(error, Mistake)
 
 
 def why(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,13 @@ from foltr.simulation.runs.interruptions import Interruptions
 from foltr.simulation.runs.result import Progress, Result, known
 from foltr.simulation.runs.sinks.log import Log
 from foltr.simulation.runs.train import train
-from foltr.simulation.runs.unlearn import check_took_part, interval, stores_history, unlearn
+from foltr.simulation.runs.unlearn import (
+    begins_anew,
+    check_took_part,
+    interval,
+    stores_history,
+    unlearn,
+)
 
 
 def tell_damage(folder: Path, damage: str) -> None:
@@ -78,8 +85,11 @@ class Run:
             return self.log.finished(self._result())
 
     def _result(self) -> Result:
-        if self.folder is not None and (found := self._found_whole()):
-            return found
+        if self.folder is not None:
+            # damaged, or without measures that are asked for: looked at again, under the lock
+            with suppress(Damaged):
+                if found := self._found(locked=False):
+                    return found
         if self.experiment.unlearning is not None:
             self.base  # noqa: B018  # first, under a claim of its own
         if self.folder is None:
@@ -90,14 +100,6 @@ class Run:
                 self.tell(self.folder.path, damage)
             # another process, which held it before, may have finished it
             return self._found(locked=True) or self._make(claim)
-
-    def _found_whole(self) -> Result | None:
-        """The finished run of the folder, unless it is damaged or lacks measures: `_result` looks
-        again, under the lock."""
-        try:
-            return self._found(locked=False)
-        except Damaged:
-            return None
 
     @cached_property
     def base(self) -> tuple[Run, Result]:
@@ -172,10 +174,10 @@ class Run:
         e, own, rounds = self.experiment, self.history, int(result.final["rounds"])
         if own is None and rounds and stores_history(e):
             assert self.folder is not None  # else it was made here
+            every, d = interval(e, rounds), len(result.params)
             checksum = result.final.get("history", "")
-            size = interval(e, rounds), rounds, len(result.params)
-            own = History.read(self.folder.path, *size, checksum)
-        if e.unlearning is None or e.unlearning.restarts:
+            own = History.read(self.folder.path, every, rounds, d, checksum)
+        if begins_anew(e):
             assert own is not None  # training and retraining have rounds
             return own
         run, before = self.base

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Engine, Learner, Observed
+from foltr.core import Array, Cohort, Engine, Observed
 from foltr.core.errors import require, shown
 from foltr.core.federation import Delivery, Participants, Server, State, federate
 from foltr.core.seeds import stream
@@ -189,18 +189,28 @@ class Recorder:
 
     def round(self, state: State, sent: Cohort, observed: Observed | None) -> None:
         """Record a round that `federate` made."""
-        more = {}
-        if self.online:
-            asked = self.params.astype(np.float32)
-            this = Round(
-                state.t, asked, sent, directions(self.stage.server.learner, sent, asked), observed
-            )
-            more = {each.name: measured(cast(OnlineMeasure, each), this) for each in self.online}
-            self.params = state.params
+        more = self._measured(state.t, sent, observed) if self.online else {}
+        self.params = state.params
         self.metrics.add_round(sent, observed, more)
         if self.history is not None:
             self.history.keep(state.t - 1, sent)
         self._advanced(state)
+
+    def _measured(self, t: int, sent: Cohort, observed: Observed | None) -> dict[str, float]:
+        """The measures of round t that were asked for."""
+        asked, directions = self.params.astype(np.float32), sent.directions
+        if directions is None and len(sent):
+            directions = self.stage.server.learner.decode(sent.updates, asked)
+        elif directions is None:
+            directions = np.empty((0, len(asked)))
+        this, values = Round(t, asked, sent, directions, observed), {}
+        for measure in self.online:
+            value = cast(OnlineMeasure, measure).of_round(this)
+            number = isinstance(value, int | float | np.floating | np.integer)
+            given = f"{type(measure).__name__}.of_round gave {shown(value)} in round {t}"
+            require(number and not np.isinf(value), f"{given}: a number is due")
+            values[measure.name] = float(value)
+        return values
 
     def fused(self, state: State, seen: Array) -> None:
         """Record the rounds of one compiled call."""
@@ -281,21 +291,6 @@ def began_late(metrics: Metrics, name: str) -> bool:
     """Whether a measure was not recorded in the first rounds."""
     values = metrics.offline.get(name) or metrics.online.get(name) or [0.0]
     return bool(np.isnan(values[0]) and not np.isnan(values[-1]))
-
-
-def directions(learner: Learner, sent: Cohort, params: Array) -> Array:
-    """The direction of each message of a round that began with these parameters."""
-    if sent.directions is not None:
-        return sent.directions
-    return learner.decode(sent.updates, params) if len(sent) else np.empty((0, len(params)))
-
-
-def measured(measure: OnlineMeasure, this: Round) -> float:
-    value = measure.of_round(this)
-    number = isinstance(value, int | float | np.floating | np.integer)
-    given = f"{type(measure).__name__}.of_round gave {shown(value)} in round {this.t}"
-    require(number and not np.isinf(value), f"{given}: a number is due")
-    return float(value)
 
 
 def stretch_of(stage: Stage, dim: int) -> Stretch | None:

@@ -31,6 +31,7 @@ from foltr.simulation.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.simulation.runs.train import Recorder, Stage, concluded, follow
 
 NUMBER_BYTES = 4
+WHO = ("remaining", "leaving", "stored")  # take part in a phase
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,8 @@ class ChangedMessages:
         updates = np.asarray(self.send(sent.updates, sent.clients, t - self.first))
         given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
         require(updates.shape == sent.updates.shape, given)
-        require(
-            bool(np.isfinite(updates).all()),
-            f"round {t}: {self.name} sends numbers that are not finite",
-        )
+        infinite = f"round {t}: {self.name} sends numbers that are not finite"
+        require(bool(np.isfinite(updates).all()), infinite)
         return sent.sending(updates.astype(np.float32, copy=False))
 
 
@@ -135,19 +134,23 @@ def check_took_part(e: Experiment) -> None:
     raise Mistake(f"{never}: there is nothing to unlearn")
 
 
+def begins_anew(e: Experiment) -> bool:
+    """Whether a run is training, or unlearning that starts from the initial parameters."""
+    return e.unlearning is None or e.unlearning.restarts
+
+
 def stores_history(e: Experiment) -> bool:
     """Whether devices store what they send: in training, and during unlearning for clients who may
     leave later."""
-    anew = e.unlearning is None or e.unlearning.restarts
-    return e.history is not None and (anew or unlearner_of(e).stores != "nothing")
+    stores = begins_anew(e) or unlearner_of(e).stores != "nothing"
+    return e.history is not None and stores
 
 
 def interval(e: Experiment, rounds: int) -> int:
     """Rounds from one that is stored to the next. A run that begins anew stores about as many
     rounds as training, however long it is."""
     assert e.history is not None
-    anew = e.unlearning is None or e.unlearning.restarts
-    return max(1, round(e.history * rounds / e.rounds)) if anew else e.history
+    return max(1, round(e.history * rounds / e.rounds)) if begins_anew(e) else e.history
 
 
 def past_of(run: Context, history: History | None, final: Array) -> Past:
@@ -235,18 +238,14 @@ def _checked_phases(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
     made = isinstance(phases, tuple) and all(isinstance(phase, Phase) for phase in phases)
     require(made, f"{name}.phases gave {phases!r}, not a tuple of Phase")
     for phase in phases:
-        require(
-            phase.rounds >= 0 and phase.sessions >= 1,
-            f"{name}: no phase has rounds < 0 or sessions < 1: {phase}",
-        )
-        kinds = ("remaining", "leaving", "stored")
-        require(
-            phase.who in kinds, f"{name}: who must be one of {', '.join(kinds)}, got {phase.who!r}"
-        )
-        stored = phase.who != "stored" or past.history is not None
-        require(
-            stored, f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
-        )
+        if phase.rounds < 0 or phase.sessions < 1:
+            raise Mistake(f"{name}: no phase has rounds < 0 or sessions < 1: {phase}")
+        if phase.who not in WHO:
+            raise Mistake(f"{name}: who must be one of {', '.join(WHO)}, got {phase.who!r}")
+        if phase.who == "stored" and past.history is None:
+            raise Mistake(
+                f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
+            )
     return phases
 
 
@@ -259,10 +258,9 @@ def check_as_counted(
     planned = [each.phase for each in stretches_of(e) if each.group == last]
     same = len(planned) == len(phases)
     for plan, phase in zip(planned, phases, strict=False):
-        rounds = (
-            phase.rounds <= plan.rounds if plan.who == "stored" else phase.rounds == plan.rounds
-        )
-        same = same and rounds and (phase.sessions, phase.who) == (plan.sessions, plan.who)
+        fewer = plan.who == "stored" and phase.rounds < plan.rounds
+        same = same and (fewer or phase.rounds == plan.rounds)
+        same = same and (phase.sessions, phase.who) == (plan.sessions, plan.who)
         same = same and (phase.send is None or plan.changed)
     other = f"{name}.phases gave other rounds than {name}.planned, which the ledger counts"
     require(same, f"{other}: {phases}, not {planned}")
@@ -287,10 +285,8 @@ def _start(unlearner: Unlearner, past: Past) -> Array:
 def own_ndcg(run: Context, clients: Array, params: Array) -> float | None:
     """How well a ranker serves clients on what they hold of the training data, as they judge it:
     mean nDCG@10."""
-    evaluate = run.evaluator(run.train)
-    return mean_known(
-        [evaluate.of_client(params.astype(np.float32), run.population, int(c)) for c in clients]
-    )
+    evaluate, params = run.evaluator(run.train), params.astype(np.float32)
+    return mean_known([evaluate.of_client(params, run.population, int(c)) for c in clients])
 
 
 def costs(e: Experiment, past: Past, asked: list[Asked], steps: float) -> dict[str, Any]:
