@@ -1,5 +1,5 @@
 """A worker of a sweep, in any process or on any machine: makes one run, returns its outcome, and
-raises nothing."""
+raises nothing. It works as long as it sees the lease of its sweep."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ from foltr.simulation.runs.run import Run
 
 ORPHAN_SECONDS = 0.5
 LEASE_SECONDS = 20.0  # without a touch of its lease, a sweep counts as dead
+SUFFIX = ".lease"
+TOUCH_SECONDS = 0.5
+FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is deleted
 
 
 @dataclass(frozen=True)
@@ -175,16 +178,10 @@ def _alive(pid: int) -> bool:
     return os.name == "nt" or pid in (os.getpid(), os.getppid())
 
 
-# The heartbeat of a sweep: a file that it touches while it runs. Its workers, on any machine,
-# stop when the file is gone or old.
-
-SUFFIX = ".lease"
-TOUCH_SECONDS = 0.5
-FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is deleted
-
-
 class Lease:
-    """Held by `with`. Meanwhile `tick` is called twice a second, to show progress."""
+    """The heartbeat of a sweep: a file that it touches while it runs, held by `with`. Its workers,
+    on any machine, stop when the file is gone or old. `tick` is called twice a second, to show
+    progress."""
 
     def __init__(self, out: Path, name: str, tick: Callable[[], None] = lambda: None) -> None:
         self.path = out / f".{name}.{os.getpid()}.{time.monotonic_ns()}{SUFFIX}"
