@@ -88,20 +88,14 @@ def folders_of_foltr(path: Path) -> list[Path]:
     return sorted(folder for folder in named if any((folder / name).is_file() for name in files))
 
 
-def uses_kernels(e: Experiment, engine: str) -> bool:
-    """Whether the parameters of a run depend on compiled code. In the plain engine that is the
-    arithmetic of robust rules and of attacks that look at messages; the mean is a plain sum, which
-    every compiler rounds alike."""
-    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
-    return engine != PLAIN or not plain_server
-
-
 def made_with(e: Experiment, engine: str) -> dict[str, Any]:
     """The entries of environment.json that say which code makes this run here. A baseline has no
-    engine."""
+    engine. In the plain engine, the arithmetic of robust rules and of attacks that look at
+    messages is compiled; the mean is a plain sum, which every compiler rounds alike."""
     if e.baseline is not None:
         return {ENGINE: None, COMPILED: None}
-    if not uses_kernels(e, engine):
+    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
+    if engine == PLAIN and plain_server:
         return {ENGINE: engine, COMPILED: None}
     from foltr.kernels.compiler import target, versions  # loads numba
 

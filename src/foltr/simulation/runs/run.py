@@ -64,7 +64,8 @@ class Run:
     @cached_property
     def context(self) -> Context:
         out = None if self.out is None else given_path(self.out)
-        return Context.load(self.experiment, out, self.options, self._show)
+        watch = self._watch_and_log if self.options.log else self.watch
+        return Context.load(self.experiment, out, self.options, watch)
 
     @cached_property
     def log(self) -> Log:
@@ -75,12 +76,14 @@ class Run:
     def folder(self) -> Folder | None:
         return self.context.folder
 
-    def _show(self, progress: Progress) -> None:
+    def _watch_and_log(self, progress: Progress) -> None:
         self.watch(progress)
         self.log(progress)
 
     def result(self) -> Result:
         """The run: found finished, or made, and logged."""
+        if not self.options.log:
+            return self._result()
         with self.log:
             return self.log.finished(self._result())
 
@@ -149,7 +152,8 @@ class Run:
         return difference(made, self.context.made_with)
 
     def _make(self, claim: Claim | None) -> Result:
-        self.log.open()
+        if self.options.log:
+            self.log.open()
         with self.context.threads.running():
             if self.experiment.baseline is not None:
                 return fit_baseline(self.context, self.experiment.baseline)

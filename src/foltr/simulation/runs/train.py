@@ -86,10 +86,11 @@ def follow(recorder: Recorder, start: Callable[[], Array]) -> State:
 
 
 def plain_rounds(stage: Stage, state: State, recorder: Recorder) -> State:
-    """The rounds of a stage by `federate`: up to an evaluation, and on from there if the run has
+    """The rounds of a stage by `federate`: up to the next stop, and on from there if the run has
     not lost its patience."""
     while state.t < stage.until and not recorder.lost_patience:
-        state = by_definition(stage, state, recorder, recorder.next_evaluation(state.t))
+        until = max(recorder.next_stop(state.t), state.t + 1)
+        state = by_definition(stage, state, recorder, until)
     return state
 
 
@@ -98,8 +99,7 @@ def fused_rounds(stage: Stage, state: State, recorder: Recorder, stretch: Stretc
     messages are stored, and one that a stretch leaves to the definition, is made by `federate`."""
     count = 1
     while state.t < stage.until and not recorder.lost_patience:
-        until = min(recorder.next_evaluation(state.t), recorder.next_stored(state.t))
-        wanted = min(count, stretch.most, until - state.t)
+        wanted = min(count, stretch.most, recorder.next_stop(state.t) - state.t)
         made = 0
         if wanted:
             begun = time.monotonic()
@@ -176,16 +176,14 @@ class Recorder:
         best = int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
         return len(metrics.evaluated) - 1 - best >= patience
 
-    def next_evaluation(self, t: int) -> int:
-        """How many rounds are done at the first evaluation after t, or at the end of the stage."""
+    def next_stop(self, t: int) -> int:
+        """How many rounds are done when rounds that are made together after t must end: at an
+        evaluation, at the end of the stage, or before a round whose messages are stored."""
         every = self.run.experiment.evaluate_every
-        return min(self.stage.until, (t // every + 1) * every)
-
-    def next_stored(self, t: int) -> int:
-        """The first round from t on whose messages are stored; the last one if none are."""
+        stop = min(self.stage.until, (t // every + 1) * every)
         if self.history is None:
-            return self.rounds
-        return -(-t // self.history.every) * self.history.every
+            return stop
+        return min(stop, -(-t // self.history.every) * self.history.every)
 
     def round(self, state: State, sent: Cohort, observed: Observed | None) -> None:
         """Record a round that `federate` made."""

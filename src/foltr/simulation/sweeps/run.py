@@ -96,9 +96,9 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
 def _bytes(e: Experiment, features: int) -> int:
     """Roughly the size of a finished run on disk, or of its checkpoint."""
     parameters = len(e.ranker.init(features, stream(e.seed, "init")))
-    stored = (
-        0 if e.history is None else -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
-    )
+    stored = 0
+    if e.history is not None:
+        stored = -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
     return 16_000 + 8 * parameters + 90 * e.rounds + stored
 
 
@@ -134,10 +134,8 @@ def sweep(
     found = {run: final for run, final in done.items() if final is not None}
     seconds = {run: float(final["seconds"]) for run, final in found.items()}
     overview = Overview(planned.record, pool.jobs, seconds)
-    unplanned = dict(
-        label_and_reason for e, label_and_reason in planned.unplanned.items() if e in mine
-    )
-    swept = Swept(planned.record, failed=unplanned)
+    unplanned = [labelled for e, labelled in planned.unplanned.items() if e in mine]
+    swept = Swept(planned.record, failed=dict(unplanned))
     if logs:  # workers find and log finished runs
         found = {}
     swept.found = list(found)

@@ -108,7 +108,13 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
                 stop=stop,
                 tell=lambda folder, damage: damages.append(damage),
             )
-            _is_the_planned(run, task)
+            mine = run.folder.path.name if run.folder else "none"
+            if mine != task.run:
+                raise Mistake(
+                    f"this worker would make {mine}, not {task.run}: its version of foltr, its"
+                    " data or its copy of your files differs from that of the machine that started"
+                    " the sweep"
+                )
             kind: Kind = "found" if run.result().found else "made"
         return Outcome(task.run, kind, "", "; ".join(damages), run.context.threads.busy)
     except Busy:
@@ -137,15 +143,6 @@ def _failed(task: Task, error: BaseException) -> Outcome:
     except Mistake as mistake:
         message += f" ({mistake})"
     return Outcome(task.run, "failed", message)
-
-
-def _is_the_planned(run: Run, task: Task) -> None:
-    if run.folder is None or run.folder.path.name != task.run:
-        mine = run.folder.path.name if run.folder else "none"
-        raise Mistake(
-            f"this worker would make {mine}, not {task.run}: its version of foltr, its data or its"
-            " copy of your files differs from that of the machine that started the sweep"
-        )
 
 
 # path -> time of its last change, and when this process first saw that change
