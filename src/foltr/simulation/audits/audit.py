@@ -22,7 +22,7 @@ from foltr.simulation.audits.games import Distance, Game, largest_distance, play
 from foltr.simulation.audits.labels import LabelResult, Report, infer_labels
 from foltr.simulation.audits.membership import Membership, membership, real_round
 from foltr.simulation.audits.noise import View, events_in, message, summed
-from foltr.simulation.audits.rewards import Enumerated, chance_of_truth, two_queries, worst_pair
+from foltr.simulation.audits.rewards import Enumerated, TwoQueries, chance_of_truth, worst_pair
 from foltr.simulation.audits.searches import RewardLearner, searches, single
 
 SUMS = (2, 5, 10, 100)  # clients in a sum
@@ -153,11 +153,10 @@ def audit(
         learner = cast(RewardLearner, learner)
         report("distinguishing two queries", 0, 1)
         queries = np.array([search.query for search in made])
-        args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
-        found.append(two_queries(*args))
-        exact = worst_pair(
-            learner, users, data.grades, chance_of_truth(e.privacy, learner.reward_levels)
-        )
+        game = TwoQueries(e, users, data, delta, effort.threads)
+        found.append(game.play(params, queries, effort.games))
+        p = chance_of_truth(e.privacy, learner.reward_levels)
+        exact = worst_pair(learner, users, data.grades, p)
     else:
         pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from foltr.core.world.population import checked_tables
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import NONE, Bound, bound
 from foltr.simulation.audits.games import Game, game_result
-from foltr.simulation.audits.searches import RewardLearner, alone
+from foltr.simulation.audits.searches import RewardLearner, alone, single
 from foltr.simulation.engines.local import Local
 
 MOST_LISTS = 300_000  # most lists that are enumerated
@@ -131,76 +131,73 @@ def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float)
     return Enumerated(epsilon, bound, depth)
 
 
-def two_queries(
-    e: Experiment,
-    learner: RewardLearner,
-    params: Array,
-    users: ClickModel,
-    data: Dataset,
-    queries: Array,
-    times: int,
-    delta: float,
-    threads: int,
-    played: Privatizer | None = None,
-) -> Game:
-    """Which of two queries was searched? Play `times` games for each of the two most different of
-    the `queries`, deciding by the likelihood of the reported reward.
+@dataclass(frozen=True)
+class TwoQueries:
+    """The game of an adversary who knows two queries: which of them was searched? Decided by the
+    likelihood of the reported reward, from the labels of the documents shown."""
 
-    `played` is what devices really do, if it is not what the experiment describes."""
-    times = min(times, FEW) if learner.entropy == "shared" else times
-    lists = Lists(learner, users, data, e.privacy)
-    pair = lists.most_different(e, params, queries)
-    population = alone(data, users, np.repeat(pair, times))
-    clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
-    engine = Local(
-        learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
-    )
-    with engine.threads.running():
-        cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
-    seeds, means = read_messages(cohort.updates)
-    values, _ = learner.reward_values()
-    which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
-    steps = np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
-    likelihoods = [
-        lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair
-    ]
-    zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
-    scores = one - zero
-    ones, zeros, guarantee = scores[times:], scores[:times], partial(reward_guarantee, e, learner)
-    name, view, unit = "two queries", "each message", "one interaction"
-    return game_result(name, view, unit, ones, zeros, guarantee, delta)
+    e: Experiment
+    users: ClickModel
+    data: Dataset
+    delta: float
+    threads: int = 1
+    # what devices really do, if it is not what the experiment describes
+    played: Privatizer | None = None
 
+    @cached_property
+    def learner(self) -> RewardLearner:
+        return cast(RewardLearner, single(self.e))
 
-class Lists:
-    """The distribution of the reported reward for the lists of a query, from the labels of the
-    documents shown."""
+    @cached_property
+    def tables(self) -> tuple[Array, Array]:
+        return click_tables(self.users, self.data.grades, self.learner.k)
 
-    def __init__(
-        self, learner: RewardLearner, users: ClickModel, data: Dataset, privacy: Privatizer | None
-    ) -> None:
-        self.learner, self.data = learner, data
-        self.click, self.stop = click_tables(users, data.grades, learner.k)
-        self.p = chance_of_truth(privacy, learner.reward_levels)
+    def play(self, params: Array, queries: Array, times: int) -> Game:
+        """The game for the two most different of the `queries`, `times` searches for each."""
+        e, learner = self.e, self.learner
+        times = min(times, FEW) if learner.entropy == "shared" else times
+        pair = self.most_different(params, queries)
+        population = alone(self.data, self.users, np.repeat(pair, times))
+        clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
+        threads, privacy = Threads(self.threads), self.played or e.privacy
+        engine = Local(learner, e.ranker, population, e.seed, memory, threads, privacy)
+        with engine.threads.running():
+            cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
+        seeds, means = read_messages(cohort.updates)
+        values, _ = learner.reward_values()
+        off = np.abs(values[:, None] - means[:, 0].astype(np.float64))
+        which = off.argmin(axis=0)  # (2 times,)
+        weights = params + np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
+        chances_of = [self.of_messages(weights, int(query))[clients, which] for query in pair]
+        zero, one = (np.log(np.maximum(each, 1e-300)) for each in chances_of)
+        scores = one - zero
+        return game_result(
+            name="two queries",
+            view="each message",
+            unit="one interaction",
+            ones=scores[times:],
+            zeros=scores[:times],
+            guarantee=partial(reward_guarantee, e, learner),
+            delta=self.delta,
+        )
 
-    def reported(self, labels: Array) -> Array:
-        """The distribution of the reported value for lists of labels: (n, k) -> (n, V)."""
-        different, which = np.unique(labels, axis=0, return_inverse=True)
-        chance = chances(self.learner, self.click, self.stop, different)
-        return reported(chance, self.p)[which.ravel()]
-
-    def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
+    def of_messages(self, weights: Array, query: int) -> Array:
         """P(value | query) for the list that the weights (n, d) of each message make: (n, V).
         Equal documents, whose random order the adversary cannot know, are taken in the order of
         the file."""
         held = slice(self.data.offsets[query], self.data.offsets[query + 1])
-        scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
+        docs = self.data.features[held]
+        scores = np.stack([self.e.ranker.scores(each, docs) for each in weights])
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
-        return self.reported(self.data.labels[0, held][order])
+        lists = self.data.labels[0, held][order]
+        different, which = np.unique(lists, axis=0, return_inverse=True)
+        p = chance_of_truth(self.e.privacy, self.learner.reward_levels)
+        return reported(chances(self.learner, *self.tables, different), p)[which.ravel()]
 
-    def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
+    def most_different(self, params: Array, queries: Array) -> Array:
         """The two queries whose unperturbed lists are distinguished best by some value."""
         require(len(queries) >= 2, "the game needs two queries with full lists")
-        each = [self.of_messages(e, params[None], int(query)) for query in queries]
+        each = [self.of_messages(params[None], int(query)) for query in queries]
         log = np.log(np.maximum(np.concatenate(each), 1e-300))
         value = int((log.max(axis=0) - log.min(axis=0)).argmax())
         return queries[[int(log[:, value].argmin()), int(log[:, value].argmax())]]
