@@ -270,9 +270,8 @@ def _split(text: str) -> list[str]:
     try:
         parsed = ast.parse(f"[{text.strip()}]", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Mistake(
-            f"not a list of measures: {shown(text)}: write 'nDCG(k=5), ERR(k=20), MAP()'"
-        ) from None
+        example = "write 'nDCG(k=5), ERR(k=20), MAP()'"
+        raise Mistake(f"not a list of measures: {shown(text)}: {example}") from None
     assert isinstance(parsed, ast.List)
     return [ast.unparse(part) for part in parsed.elts]
 
@@ -301,11 +300,8 @@ def check_labels(measures: Iterable[Measure], data: Dataset, where: str) -> tupl
 def columns_of(specs: Iterable[str]) -> dict[str, Column]:
     """The usual columns, and those of measures that were asked for. A spec of a component that is
     not known here is left out."""
-    found, specs = usual_columns(), dict.fromkeys(specs)
-    if not specs:
-        return found
-    found = dict(found)
-    for spec in specs:
+    found = dict(usual_columns())
+    for spec in dict.fromkeys(specs):
         try:
             made = parse_measures([spec])
         except Mistake:

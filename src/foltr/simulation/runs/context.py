@@ -155,14 +155,13 @@ class Context:
 
     def files(self) -> dict[str, str]:
         """The files that a run's folder begins with: its config, and what it is made on."""
+        contents = {"train": self.train.content, "test": self.test.content}
+        if self.validation is not None:
+            contents["validation"] = self.validation.content
         about = {
             "identity": self.identity,
             "results": RESULTS,
-            "data": {
-                "train": self.train.content,
-                "test": self.test.content,
-                **({} if self.validation is None else {"validation": self.validation.content}),
-            },
+            "data": contents,
             "features": {
                 "number": self.train.width,
                 **about_features(self.train.names, self.train.normalisation),

@@ -48,11 +48,9 @@ def population_of(e: Experiment, data: Dataset) -> Population:
         require(count < data.queries, many)
         queries = stream(e.seed, "trusted").sample(data.queries, count)
         p = with_server_client(p, queries, e.users, e.learner.sessions)
-    return (
-        p
-        if e.attack is None or e.attack.users is None
-        else with_malicious_model(p, e.attack.users)
-    )
+    if e.attack is None or e.attack.users is None:
+        return p
+    return with_malicious_model(p, e.attack.users)
 
 
 def delivery_of(e: Experiment, p: Population) -> Delivery:
@@ -126,10 +124,8 @@ def check_splits(train: Dataset, test: Dataset, source: str, second: str = "test
     require(same, f"{source}: train and {second} do not fit together: {shapes}")
     for name, data in (("train", train), (second, test)):
         low, high = int(data.labels.min()), int(data.labels.max())
-        wrong = (
-            f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .."
-            f" {data.grades - 1}"
-        )
+        reach = f"{source}: labels of {name} reach from {low} to {high}"
+        wrong = f"{reach}, but grades are 0 .. {data.grades - 1}"
         require(0 <= low and high < data.grades, wrong)
 
 

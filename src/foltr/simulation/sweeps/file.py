@@ -22,10 +22,12 @@ of the experiments.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import blake2b
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +132,12 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     named = _methods(methods) if methods else []
     if named:
         axes.insert(0, named)
-    _swept_once(axes)
+    names = Counter(n for axis in axes for n in {n for values in axis for n in values if n})
+    if twice := sorted(name for name, times in names.items() if times > 1):
+        raise Mistake(
+            f"{twice[0]} is swept twice: give it in only one of [sweep], [sweep.zip] and"
+            " [[sweep.method]]"
+        )
     # a method may replace a value of the base
     for name in (name for axis in axes[bool(named) :] for name in axis[0]):
         if name in base:
@@ -138,16 +145,10 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
                 f"{name} has both one value ({shown(base[name])}) and a list of values in"
                 " [sweep]: keep one"
             )
-    count = 1
-    for axis in axes:
-        count *= len(axis)
-    if count > LIMIT:
+    if (count := prod(map(len, axes))) > LIMIT:
         raise Mistake(f"the sweep has {count:,} experiments; the limit is {LIMIT:,}")
-    axes.sort(
-        key=lambda axis: min(
-            (SLOWEST.index(name) for name in axis[0] if name in SLOWEST), default=len(SLOWEST)
-        )
-    )
+    # a stable sort: seeds first, then folds, then the others
+    axes.sort(key=lambda axis: [name not in axis[0] for name in SLOWEST])
     sets = tuple(dict.fromkeys(name for values in named for name in values if name))
     merged = [
         {name: value for part in parts for name, value in part.items()} for parts in product(*axes)
@@ -229,22 +230,9 @@ def _methods(tables: Any) -> list[Values]:
             raise Mistake(f"each [[sweep.method]] needs a name, got {table!r}")
         if any(name == other[""] for other in found):
             raise Mistake(f"two methods have the name {name!r}")
-        found.append(
-            {"": name, **_checked({key: value for key, value in table.items() if key != "name"})}
-        )
+        others = {key: value for key, value in table.items() if key != "name"}
+        found.append({"": name, **_checked(others)})
     return found
-
-
-def _swept_once(axes: list[list[Values]]) -> None:
-    seen: set[str] = set()
-    for axis in axes:
-        names = {name for values in axis for name in values if name}
-        for name in sorted(names & seen):
-            raise Mistake(
-                f"{name} is swept twice: give it in only one of [sweep], [sweep.zip] and"
-                " [[sweep.method]]"
-            )
-        seen |= names
 
 
 def refuse_listed(given: Values, tables: Sequence[dict[str, Any]]) -> None:
