@@ -13,8 +13,9 @@ from foltr.core.world.history import History
 from foltr.core.world.population import SimulatedUser
 from foltr.core.world.protocols import Past
 from foltr.experiment import Experiment
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.runs.run import Run
-from foltr.simulation.runs.unlearn import costs, seed_of, with_sessions
+from foltr.simulation.runs.unlearn import asked_in, costs, seed_of, with_sessions
 
 
 def test_an_update_of_now_as_long_as_the_one_of_then():
@@ -109,7 +110,8 @@ def test_what_it_costs_beside_retraining():
     about = Past(
         np.zeros(46), np.zeros(46), 1000, 5, np.full(10, 5.0), np.array([3]), remaining, stored
     )  # fmt: skip
-    told = costs(e, about, FedEraser(sessions=2).phases(about), steps=9 * 100 * 2)
+    asked = [asked_in(e, about, phase, 0) for phase in FedEraser(sessions=2).phases(about)]
+    told = costs(e, about, asked, steps=9 * 100 * 2)
     assert told["local_steps"] == {"made": 1800, "retraining": 45_000, "times_fewer": 5 / 2 * 10}
     assert told["messages"] == {"made": 900, "retraining": 9000, "times_fewer": 10.0}
     assert told["bytes"] == {"made": 900 * 184, "retraining": 9000 * 184, "times_fewer": 10.0}
@@ -132,7 +134,7 @@ BASE = {
 
 def unlearned(method, leaving):
     e = Experiment(**BASE, unlearning=method, leaving=leaving)
-    run = Run(e, None, 1, "debug")
+    run = Run(e, None, RunOptions(engine="debug"))
     result = run.result()
     base, before = run.base
     return e, run, base.history, before, result

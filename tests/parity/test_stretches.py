@@ -227,7 +227,7 @@ def test_what_has_no_twin_is_named_and_runs_as_before(change, named, counted):
 
 
 def parts(e):
-    context: Context = Run(e, None, 1).context
+    context: Context = Run(e, None).context
     params = e.ranker.init(context.train.width, stream(e.seed, "init")).astype(np.float64)
     server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
     engine = engine_of(e, context.population, params, context.threads, context.engine)

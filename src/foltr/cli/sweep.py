@@ -71,6 +71,7 @@ def sweep(
     shared with other sweeps in the same folder. A run that fails does not stop the others."""
     from foltr.experiment.user_files import files_behind
     from foltr.simulation.runs.columns import parse_measures
+    from foltr.simulation.runs.execution import RunOptions
     from foltr.simulation.sweeps.estimate import Part
     from foltr.simulation.sweeps.run import sweep as run_sweep
     from foltr.simulation.sweeps.state import SweepPanel
@@ -82,12 +83,12 @@ def sweep(
         print(listing(read, share))
         print(outlook(mine(read, share), out, pool, engine))
         return
+    options = RunOptions(threads, engine, per_query, measures, log or ())
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
         swept = run_sweep(
-            read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
-            measures, share, log or (),
-        )  # fmt: skip
+            read.points, out, read.name, read.title, options, pool=pool, show=show, part=share
+        )
     files = sorted(files_behind(parse_measures(measures)))
     print(summary(swept, time.perf_counter() - began, pool, use=files))
     raise_if_incomplete(swept, len(mine(read, share)))

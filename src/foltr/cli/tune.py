@@ -59,6 +59,7 @@ def tune(
     Ctrl-C."""
     from foltr.report.results import load_runs
     from foltr.report.tuning import SUFFIX, check_tuning, tuned
+    from foltr.simulation.runs.execution import RunOptions
     from foltr.simulation.sweeps.run import sweep as run_sweep
     from foltr.simulation.sweeps.state import SweepPanel
 
@@ -67,12 +68,11 @@ def tune(
     read = read_with_notes(file, given, only, use)
     fields = [name.strip() for name in over.split(",") if name.strip()]
     check_tuning(read.points, by, fields, measures)
+    options = RunOptions(threads, engine, measures=measures)
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
         name = f"{read.name}.tuning"
-        swept = run_sweep(
-            read.points, out, name, read.title, pool, threads, engine, False, show, measures
-        )
+        swept = run_sweep(read.points, out, name, read.title, options, pool=pool, show=show)
     print(summary(swept, time.perf_counter() - began, pool, report=False))
     raise_if_incomplete(swept, len(read.points))
     found = tuned(load_runs(swept.record.path), by, fields)

@@ -74,13 +74,12 @@ def unlearn(
     from foltr.core.spec import brief, unlearners
     from foltr.core.system.files import write_whole
     from foltr.simulation.runs import config
-    from foltr.simulation.runs.execution import check_engine, checked_threads
+    from foltr.simulation.runs.execution import RunOptions
     from foltr.simulation.runs.forgetting import compared
     from foltr.simulation.runs.progress import RunProgress
     from foltr.simulation.runs.run import Run
 
-    checked_threads(threads)
-    check_engine(engine)
+    options = RunOptions(threads, engine)
     require(retrainings >= 0, f"retrainings must be >= 0, got {retrainings}")
     path = run.resolve()
     before = config.load_finished(path, given_code(use, quiet))
@@ -90,10 +89,10 @@ def unlearn(
 
     def made(e: Experiment, doing: str) -> tuple[Run, Result]:
         with RunProgress(f"{doing}: {brief(e.unlearning)}", quiet) as watch:
-            run = Run(e, place, threads, engine, watch, known=path.parent)
+            run = Run(e, place, options, watch, known=path.parent)
             return run, run.result()
 
-    first = Run(target.base, path.parent, threads)
+    first = Run(target.base, path.parent, options)
     changed = (
         f"{path} is not the run that its config describes: its data, its components or foltr have"
         " changed. Run it again"

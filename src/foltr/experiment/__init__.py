@@ -205,9 +205,9 @@ class Experiment:
         measures="nDCG(k=5), MAP()"; they are not part of the run's identity. `progress` shows a
         progress bar, in a terminal or a notebook. `log` names tools that log the run while it is
         made: "tensorboard", "mlflow" or "wandb", or several of them."""
-        from foltr.simulation.runs.execution import checked_threads, engine_maker
+        from foltr.simulation.runs.execution import RunOptions
 
-        threads, engine = checked_threads(threads), engine_maker(engine)
+        options = RunOptions(threads, engine, per_query, measures, log)
         from foltr.simulation.runs.run import Run
 
         require(
@@ -218,10 +218,8 @@ class Experiment:
             from foltr.simulation.runs.progress import RunProgress, label_of
 
             with RunProgress(label_of(self)) as bar:
-                both = bar.beside(watch)
-                return self.run(out, threads, engine, both, per_query, measures, log=log)
-        made = Run(self, out, threads, engine, watch, per_query, measures=measures, log=log)
-        return made.result()
+                return Run(self, out, options, bar.beside(watch)).result()
+        return Run(self, out, options, watch).result()
 
 
 def _plain(value: Any) -> Any:

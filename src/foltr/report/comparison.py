@@ -30,6 +30,7 @@ from foltr.report.tables.latex_table import latex_tables
 from foltr.report.tables.screen_table import notebook_table, terminal_table
 from foltr.simulation.runs import config
 from foltr.simulation.runs.columns import usual_columns
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.sweeps.file import Point
 from foltr.simulation.sweeps.pools import Pool
 from foltr.simulation.sweeps.run import sweep
@@ -129,10 +130,9 @@ def compare(
             together,
             given_path(out or folder),
             NAME,
+            options=RunOptions(threads, measures=tuple(specs)),
             pool=Pool(jobs),
-            threads=threads,
             show=show,
-            measures=specs,
         )
         if swept.failed:
             run, error = next(iter(swept.failed.items()))

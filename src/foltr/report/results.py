@@ -45,7 +45,6 @@ from foltr.simulation.runs.folder import (
     UNREADABLE,
     Damaged,
     Folder,
-    damaged,
 )
 from foltr.simulation.runs.identity import folders_with_runs, holds_run
 from foltr.simulation.runs.result import curve_of
@@ -365,7 +364,7 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
         check_extent(config)
         used = tuple(map(str, config.pop("use", [])))
     except UNREADABLE as error:
-        raise damaged(path, error) from None
+        raise Damaged(path, error) from None
     if environment.get("results") != RESULTS and not any_version:
         maker = f"foltr {environment.get('foltr', 'of an unknown version')}"
         number = f"results version {environment.get('results')}, here {RESULTS}"

@@ -213,18 +213,14 @@ class Evaluator:
     def of_client(self, params: Array, population: Population, client: int) -> float:
         """Mean nDCG@10 on what a client holds, as it judges that, over the blocks with a relevant
         document; NaN if it has none."""
-        p = population
-        (rows, labels, offsets), ideals = (
-            p.held(client),
-            p.ideals[p.first[client] : p.last[client]],
-        )
+        p, (rows, labels, offsets) = population, population.held(client)
+        ideals = p.ideals[p.first[client] : p.last[client]]
         some, lengths = ideals > 0.0, np.diff(offsets)
         if not some.any():
             return float("nan")
         inside = np.repeat(some, lengths)
-        judged = Judged(
-            labels[inside], np.append(0, np.cumsum(lengths[some])), ideals[some], p.data.grades
-        )
+        ends = np.append(0, np.cumsum(lengths[some]))
+        judged = Judged(labels[inside], ends, ideals[some], p.data.grades)
         scores = self._scores(params.astype(np.float32), p.data.storage[rows[inside]])
         return float(self._measured(scores, judged, np.zeros((DEPTH, p.data.grades)))[:, 0].mean())
 
@@ -232,10 +228,8 @@ class Evaluator:
         unknown = np.full((DEPTH, self.data.grades), np.nan)
         shares, tables = zip(*(self.clicks or ((1.0, unknown),)), strict=True)
         per_model = [self._measured(scores, judged, table) for table in tables]
-        out = per_model[0]
-        out[:, 2] = sum(
-            share * values[:, 2] for share, values in zip(shares, per_model, strict=True)
-        )
+        out, pairs = per_model[0], zip(shares, per_model, strict=True)
+        out[:, 2] = sum(share * values[:, 2] for share, values in pairs)
         return out
 
     def _measured(self, scores: Array, judged: Judged, click: Array) -> Array:
@@ -249,10 +243,8 @@ class Evaluator:
         from foltr.kernels.evaluation import measure
 
         lists, worth = len(judged.ideals), gains(np.arange(judged.grades))
-        out, tables = (
-            np.empty((lists, 3)),
-            [frozen(part) for part in (judged.ideals, click, worth, discounts(DEPTH))],
-        )
+        out = np.empty((lists, 3))
+        tables = [frozen(part) for part in (judged.ideals, click, worth, discounts(DEPTH))]
         labels, offsets, key = frozen(judged.labels), frozen(judged.offsets), np.uint64(self.key)
         self.threads.share(
             lists, lambda a, b: measure(scores, labels, offsets, a, b, *tables, key, out)

@@ -20,6 +20,7 @@ from foltr.core.system.tables import Tidy
 from foltr.experiment import Experiment
 from foltr.report.provenance import command
 from foltr.report.results import Loader, load_runs
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.runs.folder import Folder
 from foltr.simulation.sweeps.file import Point
 from foltr.simulation.sweeps.run import sweep
@@ -39,7 +40,7 @@ def made(tmp_path_factory):
         for kind in ("informational", "perfect")
         for ranker, method in (("Linear()", "line"), ("MLP(hidden=4)", None))
     ]
-    sweep(points, out, "s", "A title", per_query=True)
+    sweep(points, out, "s", "A title", RunOptions(per_query=True))
     return out
 
 

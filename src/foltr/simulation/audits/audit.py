@@ -21,7 +21,7 @@ from foltr.simulation.audits.games import Distance, Game, largest_distance, play
 from foltr.simulation.audits.labels import LabelResult, Report, infer_labels
 from foltr.simulation.audits.membership import Membership, membership, real_round
 from foltr.simulation.audits.noise import View, events_in, message, summed
-from foltr.simulation.audits.rewards import Enumerated, chance_of_truth, two_queries, worst_pair
+from foltr.simulation.audits.rewards import Enumerated, TwoQueries, chance_of_truth, worst_pair
 from foltr.simulation.audits.searches import RewardLearner, searches, single
 
 SUMS = (2, 5, 10, 100)  # clients in a sum
@@ -64,10 +64,12 @@ class Audit:
     @property
     def broken(self) -> bool:
         """Whether an attack achieved more than a guarantee allows."""
-        found = self.distance is not None and self.distance.broken
-        return found or any(
-            game.broken for game in (*self.games, *(each.game for each in self.members))
-        )
+        too_far = self.distance is not None and self.distance.broken
+        return too_far or any(game.broken for game in self.all_games)
+
+    @property
+    def all_games(self) -> tuple[Game, ...]:
+        return (*self.games, *(each.game for each in self.members))
 
     @property
     def left_out(self) -> list[str]:
@@ -89,7 +91,14 @@ class Audit:
             "searches": self.made,
             "with_clicks": self.clicked,
             "labels": [row.plain() for row in self.labels],
-            "promises": _guarantees(self.labels),
+            "promises": {  # for one client and round, by view
+                str(row.view): {
+                    "epsilon": _finite(row.guarantee.epsilon),
+                    "delta": row.guarantee.delta,
+                    "how": row.guarantee.how,
+                }
+                for row in self.labels
+            },
             "reach": None if self.distance is None else self.distance.plain(),
             "reward": (
                 None
@@ -110,18 +119,6 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _guarantees(rows: tuple[LabelResult, ...]) -> dict[str, Any]:
-    """The guarantee for one client and round, by view."""
-    return {
-        str(row.view): {
-            "epsilon": _finite(row.guarantee.epsilon),
-            "delta": row.guarantee.delta,
-            "how": row.guarantee.how,
-        }
-        for row in rows
-    }
-
-
 def audit(
     e: Experiment,
     params: Array,
@@ -134,20 +131,16 @@ def audit(
 
     `users` click instead of the experiment's own, on its validation queries (on test queries, if
     it has none)."""
-    require(
-        e.baseline is None,
-        "a baseline learns from labels and sends nothing: there is nothing to attack",
-    )
+    nothing = "a baseline learns from labels and sends nothing: there is nothing to attack"
+    require(e.baseline is None, nothing)
     learner = single(e)
     train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
     params = _fitting(e, params.astype(np.float32), train)
     report("simulating searches", 0, 1)
     made = searches(e, params, users, data, effort.queries)
     clicked = sum(bool(search.clicks.any()) for search in made)
-    require(
-        clicked > 0,
-        f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess",
-    )
+    idle = f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess"
+    require(clicked > 0, idle)
     seen = _seen_here(e, len(params))
     views = [message(e.cohort), *map(summed, SUMS if len(made) > 1 else ())]
     if seen not in views and seen.arriving <= LARGEST and len(made) > 1:
@@ -159,31 +152,29 @@ def audit(
         learner = cast(RewardLearner, learner)
         report("distinguishing two queries", 0, 1)
         queries = np.array([search.query for search in made])
-        args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
-        found.append(two_queries(*args))
-        exact = worst_pair(
-            learner, users, data.grades, chance_of_truth(e.privacy, learner.reward_levels)
-        )
+        game = TwoQueries(e, users, data, delta, effort.threads)
+        found.append(game.play(params, queries, effort.games))
+        p = chance_of_truth(e.privacy, learner.reward_levels)
+        exact = worst_pair(learner, users, data.grades, p)
     else:
         pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)
         furthest = largest_distance(e.privacy, updates, e.cohort)
         found = _games(e, params, furthest, effort, delta, report)
         members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, report))
-    ledger = ledger_of(e, train.width, delta)
     return Audit(
-        e,
-        users,
-        split,
-        seen,
-        ledger,
-        len(made),
-        clicked,
-        rows,
-        furthest,
-        exact,
-        tuple(found),
-        members,
+        experiment=e,
+        users=users,
+        split=split,
+        view=seen,
+        ledger=ledger_of(e, train.width, delta),
+        made=len(made),
+        clicked=clicked,
+        labels=rows,
+        distance=furthest,
+        enumerated=exact,
+        games=tuple(found),
+        members=members,
     )
 
 

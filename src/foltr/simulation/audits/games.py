@@ -2,6 +2,8 @@
 they give a lower bound of epsilon with exact confidence bounds (Jagielski, Ullman & Oprea, NeurIPS
 2020).
 
+Results are means, probabilities and AUCs with their confidence intervals.
+
 Under (epsilon, delta)-differential privacy, a test that accepts with probability a in one world
 accepts in the other with probability at least (a - delta) / exp(epsilon). A test that does better
 disproves the guarantee."""
@@ -16,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array, Privatizer
-from foltr.core.events import GammaNoise, GaussianNoise, LaplaceNoise, Setting
+from foltr.core.events import GammaNoise, GaussianNoise, LaplaceNoise
 from foltr.privacy.accounting import Bound
 from foltr.simulation.audits.noise import (
     View,
     clipped,
     events_in,
+    events_of,
     guarantee,
     log_density,
     of_others,
@@ -36,6 +39,86 @@ TOO_LONG = 10.0
 LONGEST = 200  # most updates compared with each other
 BY_SERVER = 10_000  # most games with noise of the server, which is drawn round by round
 DRAWN, HELD = 10**8, 10**7  # most numbers of noise drawn per view, and held in memory
+
+
+def finite(x: float) -> float | None:
+    """As it stands in JSON, which has neither infinity nor NaN."""
+    return round(x, 6) if math.isfinite(x) else None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    def plain(self) -> dict[str, float | int | None]:
+        mean, low, high = map(finite, (self.mean, self.low, self.high))
+        return {"mean": mean, "low": low, "high": high, "count": self.count}
+
+
+def mean_of(values: Array, sure: float = 0.95) -> Estimate:
+    """The mean of values in [0, 1], one per query, NaN where undefined, with an interval by
+    Student's t.
+
+    If all values are equal, which would give an interval of no width, it is Wilson's interval for
+    shares (JASA 22, 1927)."""
+    from scipy.special import ndtri, stdtrit
+
+    known = values[~np.isnan(values)]
+    n = len(known)
+    if n == 0:
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    mean, spread = float(known.mean()), float(known.std(ddof=1)) if n > 1 else 0.0
+    if spread > 1e-12:
+        half = float(stdtrit(n - 1, 0.5 + sure / 2)) * spread / math.sqrt(n)
+        return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), n)
+    z = float(ndtri(0.5 + sure / 2))
+    middle = mean + z * z / (2 * n)
+    half = z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
+    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+    return Estimate(mean, min(mean, max(0.0, low)), max(mean, min(1.0, high)), n)
+
+
+def lower(hits: Array, n: int, miss: float) -> Array:
+    """The lower bound of a probability after `hits` of n, by Clopper and Pearson (Biometrika 26,
+    1934): the true one is lower with probability <= `miss`."""
+    from scipy.special import betaincinv
+
+    some = np.maximum(np.asarray(hits, float), 1)
+    return np.where(np.asarray(hits) > 0, betaincinv(some, n - some + 1, miss), 0.0)
+
+
+def upper(hits: Array, n: int, miss: float) -> Array:
+    """The upper bound of a probability after `hits` of n, by Clopper and Pearson."""
+    return 1.0 - lower(n - np.asarray(hits, float), n, miss)
+
+
+def area(ones: Array, zeros: Array) -> float:
+    """The AUC: the probability that one of `ones` scores higher than one of `zeros`, ties counting
+    half."""
+    if not len(ones) or not len(zeros):
+        return math.nan
+    ordered = np.sort(zeros)
+    below, most = np.searchsorted(ordered, ones, "left"), np.searchsorted(ordered, ones, "right")
+    return float((below + most).mean() / (2 * len(zeros)))
+
+
+def area_interval(ones: Array, zeros: Array, sure: float = 0.95) -> Estimate:
+    """The AUC over independent trials, with the standard error of Hanley and McNeil (Radiology
+    143, 1982)."""
+    from scipy.special import ndtri
+
+    a, m, n = area(ones, zeros), len(ones), len(zeros)
+    q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
+    variance = (a * (1 - a) + (m - 1) * (q1 - a * a) + (n - 1) * (q2 - a * a)) / (m * n)
+    half = float(ndtri(0.5 + sure / 2)) * math.sqrt(max(variance, 0.0))
+    if half == 0.0:  # no errors: a margin of 3 / n (rule of three)
+        half = 3.0 / min(m, n)
+    return Estimate(a, max(0.0, a - half), min(1.0, a + half), m + n)
 
 
 @dataclass(frozen=True)
@@ -73,14 +156,15 @@ class Game:
         return self.tests[0].guarantee
 
     def plain(self) -> dict[str, Any]:
-        def finite(x: float) -> float | None:
-            return round(x, 6) if math.isfinite(x) else None
-
         tests = [
-            {"delta": each.guarantee.delta, "epsilon_promised": finite(each.guarantee.epsilon),
-             "epsilon_at_least": round(each.at_least, 6), "broken": each.broken}
+            {
+                "delta": each.guarantee.delta,
+                "epsilon_promised": finite(each.guarantee.epsilon),
+                "epsilon_at_least": round(each.at_least, 6),
+                "broken": each.broken,
+            }
             for each in self.tests
-        ]  # fmt: skip
+        ]
         return {
             "game": self.name,
             "view": self.view,
@@ -105,11 +189,9 @@ def game_result(
     bounds = [guarantee(each) for each in (delta, *DELTAS)]
     distinct = list(dict.fromkeys(bounds))  # a pure guarantee (delta = 0) is the same for each
     miss = (1.0 - SURE) / (2 * len(distinct))  # two counts per bound
-    split = (ones[0::2], ones[1::2]), (zeros[0::2], zeros[1::2])
-    tests = tuple(
-        Test(each, epsilon_at_least(*split[0], *split[1], each.delta, miss)) for each in distinct
-    )
-    return Game(name, view, unit, _right(split), tests)
+    halves = ones[0::2], ones[1::2], zeros[0::2], zeros[1::2]
+    tests = tuple(Test(each, epsilon_at_least(*halves, each.delta, miss)) for each in distinct)
+    return Game(name, view, unit, _right(*halves), tests)
 
 
 def epsilon_at_least(
@@ -143,9 +225,8 @@ def _bound(first: Array, second: Array, edges: Array, delta: float, miss: float)
     return np.where(a > 0.0, np.log(np.maximum(a, 1e-300) / b), -np.inf)
 
 
-def _right(split: tuple[tuple[Array, Array], tuple[Array, Array]]) -> Estimate:
+def _right(chosen_ones: Array, ones: Array, chosen_zeros: Array, zeros: Array) -> Estimate:
     """How often the guess with the best threshold is right."""
-    (chosen_ones, ones), (chosen_zeros, zeros) = split
     both = np.concatenate([chosen_ones, chosen_zeros])
     edges = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS), method="nearest")
     share = [(chosen_ones >= edge).mean() + (chosen_zeros < edge).mean() for edge in edges]
@@ -168,12 +249,8 @@ def play(
     of the other clients is drawn once for all pairs: each bound is valid by itself."""
     d = len(next(iter(pairs.values()))[0])
     clients = 1 if view.kind == "message" else view.arriving
-    times = max(
-        200,
-        min(
-            times, DRAWN // (clients * d), HELD // d, BY_SERVER if view.kind == "model" else times
-        ),
-    )
+    most = BY_SERVER if view.kind == "model" else times
+    times = max(200, min(times, most, DRAWN // (clients * d), HELD // d))
     doing, events = played or privacy, events_in(privacy, view, d)
     rest = of_others(doing, view, times, d, seed)
 
@@ -185,12 +262,10 @@ def play(
         scores = []
         for t, update in enumerate(pair):
             got = seen(doing, update.astype(np.float32), view, rest, seed, t)
-            scores.append(
-                log_density(events, view, got - one) - log_density(events, view, got - zero)
-            )
-        yield game_result(
-            name, str(view), "one client-round", scores[1], scores[0], guaranteed, delta
-        )
+            as_one, as_zero = (log_density(events, view, got - each) for each in (one, zero))
+            scores.append(as_one - as_zero)
+        zeros, ones = scores
+        yield game_result(name, str(view), "one client-round", ones, zeros, guaranteed, delta)
 
 
 def worst_updates(
@@ -200,16 +275,14 @@ def worst_updates(
     in all numbers. If the privatizer itself clips, they are far too long, so that it must clip."""
     d, start, found = len(params), params.astype(np.float64), {}
     one, alike = np.eye(1, d)[0], np.full(d, 1.0 / math.sqrt(d))
-    for event in () if privacy is None else privacy.events(Setting(d, n, n, sessions=1, values=0)):
+    for event in events_of(privacy, d, n):
         if isinstance(event, LaplaceNoise | GaussianNoise):
             clip = (event.l1 if isinstance(event, LaplaceNoise) else event.l2) / 2
             found["worst case"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
         elif isinstance(event, GammaNoise):  # any weights in the ball, minus the broadcast weights
             for name, way in (("one coordinate", one), ("all coordinates", alike)):
-                found[f"worst case, {name}"] = (
-                    event.l2 / 2 * way - start,
-                    -event.l2 / 2 * way - start,
-                )
+                edge = event.l2 / 2 * way
+                found[f"worst case, {name}"] = edge - start, -edge - start
     return found
 
 
@@ -228,11 +301,10 @@ class Distance:
         return self.found > self.allowed * (1.0 + 1e-5)
 
     def plain(self) -> dict[str, Any]:
-        allowed = self.allowed if math.isfinite(self.allowed) else None
         return {
             "norm": self.norm,
             "found": round(self.found, 6),
-            "allowed": allowed,
+            "allowed": self.allowed if math.isfinite(self.allowed) else None,
             "broken": self.broken,
         }
 
@@ -241,11 +313,7 @@ def largest_distance(privacy: Privatizer | None, updates: Array, n: int) -> Dist
     """The largest distance between two of the longest updates (rows, d), after clipping."""
     left = clipped(privacy, updates.astype(np.float64), n)
     order, norm, allowed = 2, "L2", math.inf
-    for event in (
-        ()
-        if privacy is None
-        else privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0))
-    ):
+    for event in events_of(privacy, updates.shape[1], n):
         if isinstance(event, LaplaceNoise):
             order, norm, allowed = 1, "L1", event.l1
         elif isinstance(event, GaussianNoise | GammaNoise):
@@ -254,88 +322,3 @@ def largest_distance(privacy: Privatizer | None, updates: Array, n: int) -> Dist
     apart = np.stack([np.linalg.norm(left[long] - left[i], ord=order, axis=1) for i in long])
     i, j = np.unravel_index(apart.argmax(), apart.shape)
     return Distance(norm, float(apart.max()), allowed, (updates[long[i]], updates[long[j]]))
-
-
-# Confidence intervals of means, probabilities and AUC.
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its confidence interval."""
-
-    mean: float
-    low: float
-    high: float
-    count: int
-
-    def plain(self) -> dict[str, float | int | None]:
-        named = {"mean": self.mean, "low": self.low, "high": self.high}
-        return {
-            **{name: None if math.isnan(x) else round(x, 6) for name, x in named.items()},
-            "count": self.count,
-        }
-
-
-def mean_of(values: Array, sure: float = 0.95) -> Estimate:
-    """The mean of values in [0, 1], one per query, NaN where undefined, with an interval by
-    Student's t.
-
-    If all values are equal, which would give an interval of no width, it is Wilson's interval for
-    shares (JASA 22, 1927)."""
-    from scipy.special import ndtri, stdtrit
-
-    known = values[~np.isnan(values)]
-    n = len(known)
-    if n == 0:
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    mean, spread = float(known.mean()), float(known.std(ddof=1)) if n > 1 else 0.0
-    if spread > 1e-12:
-        half = float(stdtrit(n - 1, 0.5 + sure / 2)) * spread / math.sqrt(n)
-        return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), n)
-    z = float(ndtri(0.5 + sure / 2))
-    middle, half = (
-        mean + z * z / (2 * n),
-        z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n)),
-    )
-    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
-    return Estimate(mean, min(mean, max(0.0, low)), max(mean, min(1.0, high)), n)
-
-
-def lower(hits: Array, n: int, miss: float) -> Array:
-    """The lower bound of a probability after `hits` of n, by Clopper and Pearson (Biometrika 26,
-    1934): the true one is lower with probability <= `miss`."""
-    from scipy.special import betaincinv
-
-    hits = np.asarray(hits, float)
-    return np.where(
-        hits > 0, betaincinv(np.maximum(hits, 1), n - np.maximum(hits, 1) + 1, miss), 0.0
-    )
-
-
-def upper(hits: Array, n: int, miss: float) -> Array:
-    """The upper bound of a probability after `hits` of n, by Clopper and Pearson."""
-    return 1.0 - lower(n - np.asarray(hits, float), n, miss)
-
-
-def area(ones: Array, zeros: Array) -> float:
-    """The AUC: the probability that one of `ones` scores higher than one of `zeros`, ties counting
-    half."""
-    if not len(ones) or not len(zeros):
-        return math.nan
-    ordered = np.sort(zeros)
-    below, most = np.searchsorted(ordered, ones, "left"), np.searchsorted(ordered, ones, "right")
-    return float((below + most).mean() / (2 * len(zeros)))
-
-
-def area_interval(ones: Array, zeros: Array, sure: float = 0.95) -> Estimate:
-    """The AUC over independent trials, with the standard error of Hanley and McNeil (Radiology
-    143, 1982)."""
-    from scipy.special import ndtri
-
-    a, m, n = area(ones, zeros), len(ones), len(zeros)
-    q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
-    variance = (a * (1 - a) + (m - 1) * (q1 - a * a) + (n - 1) * (q2 - a * a)) / (m * n)
-    half = float(ndtri(0.5 + sure / 2)) * math.sqrt(max(variance, 0.0))
-    if half == 0.0:  # no errors: a margin of 3 / n (rule of three)
-        half = 3.0 / min(m, n)
-    return Estimate(a, max(0.0, a - half), min(1.0, a + half), m + n)

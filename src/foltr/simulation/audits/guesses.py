@@ -27,6 +27,7 @@ ROUNDS = 30  # of reweighting
 DIRECT = 300  # numbers, or unknowns, up to which exact methods are used
 RIDGE = 1e-10
 ENOUGH = 600
+LONGEST = 12  # longest list of which all 2^k sets of clicks are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +137,8 @@ def least_absolute_deviations(a: Array, y: Array) -> Array:
     some = slice(None, None, max(1, len(y) // ENOUGH))
     a, y = a[some], y[some]
     q, r = np.linalg.qr(a)  # so that reweighting needs products of few columns only
-    least, weight, found = (
-        1e-7 * float(np.abs(y).max() or 1.0),
-        np.ones(len(y)),
-        np.zeros(q.shape[1]),
-    )
+    least = 1e-7 * float(np.abs(y).max() or 1.0)
+    weight, found = np.ones(len(y)), np.zeros(q.shape[1])
     for _ in range(ROUNDS):
         weighted = q * weight[:, None]
         found = np.linalg.lstsq(weighted.T @ q, weighted.T @ y, rcond=None)[0]
@@ -167,15 +165,11 @@ EXTENDED: dict[str, Attack] = {
 }
 
 
-# The attacker that knows PDGD: it computes the update for every set of clicks, and weights the
-# sets by the likelihood of the noise.
-
-LONGEST = 12  # longest list: 2^k sets of clicks are tried
-
-
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One session of `learner` at the broadcast weights `params`, in round t."""
+    """The attacker that knows PDGD: one session of `learner` at the broadcast weights `params`, in
+    round t. It computes the update for every set of clicks, and weights the sets by the likelihood
+    of the noise."""
 
     learner: UpdateLearner
     privacy: Privatizer | None
@@ -210,8 +204,9 @@ def coefficients(scores: Array, ranking: Array, pairs: str) -> Array:
     pair does not depend on other clicks, so k single clicks give all of them."""
     # (2^k, k)
     k = len(ranking)
+    single_clicks = np.eye(k, dtype=bool)
     over = -np.stack(
-        [document_weights(scores, ranking, one, "shown")[ranking] for one in np.eye(k, dtype=bool)]
+        [document_weights(scores, ranking, one, "shown")[ranking] for one in single_clicks]
     )
     np.fill_diagonal(over, 0.0)  # (k, k): row preferred to column
     clicked = click_sets(k)

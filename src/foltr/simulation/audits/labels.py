@@ -122,17 +122,14 @@ class Inference:
         for done in range(0, len(targets), together):
             self.report(f"label inference, {view}", done, len(targets))
             some = targets[done : done + together]
-            for name, guess in (
-                self._from_sum(some, view)
-                if view.kind == "sum"
-                else self._from_message(some[0], view)
-            ):
+            is_sum = view.kind == "sum"
+            guesses = self._from_sum(some, view) if is_sum else self._from_message(some[0], view)
+            for name, guess in guesses:
                 found.setdefault(name, []).append(guess)
         bound = guarantee(self.e.privacy, view, len(self.params), self.delta)
-        for name, guesses in found.items():
-            yield LabelResult(
-                name, view, measured(guesses, [self.made[i].clicks for i in targets]), bound
-            )
+        truths = [self.made[i].clicks for i in targets]
+        for name, of_all in found.items():
+            yield LabelResult(name, view, measured(of_all, truths), bound)
 
     @property
     def model(self) -> Model:
@@ -147,9 +144,8 @@ class Inference:
 
     def _from_message(self, target: int, view: View) -> Iterator[tuple[str, Guess]]:
         search = self.made[target]
-        (arrived,) = sent(
-            self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target
-        )
+        e, payload = self.e, search.payload[None]
+        (arrived,) = sent(e.privacy, payload, view.asked, e.seed, e.rounds, target)
         seen = self._seen(target, arrived)
         for name, attack in {**PUBLISHED, **EXTENDED}.items():
             yield name, attack(seen)
@@ -161,18 +157,16 @@ class Inference:
         in the sums without the client sought."""
         group = [*sought, *self._others(sought, view.arriving + 1 - len(sought))]
         members, k = [self.made[i] for i in group[:-1]], self.learner.k
-        payloads, first = np.stack([self.made[i].payload for i in group]), sought[0] * len(group)
-        messages = sent(
-            self.e.privacy, payloads, view.asked, self.e.seed, self.e.rounds, first
-        ).astype(np.float64)
+        e, payloads = self.e, np.stack([self.made[i].payload for i in group])
+        first = sought[0] * len(group)
+        messages = sent(e.privacy, payloads, view.asked, e.seed, e.rounds, first)
+        messages = messages.astype(np.float64)
         arrived = messages[:-1].sum(axis=0)
         # (sought, d): the sum with another client in its place
         without = arrived + messages[-1] - messages[: len(sought)]
         columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
-        squares, known = (
-            minimum_norm_solution(columns, np.column_stack([arrived, *without])),
-            with_weights(columns, self.params),
-        )
+        squares = minimum_norm_solution(columns, np.column_stack([arrived, *without]))
+        known = with_weights(columns, self.params)
         squares_known = minimum_norm_solution(known, arrived)
         few = columns.shape[1] < min(len(self.params), MANY_COLUMNS)
         deviations = least_absolute_deviations(known, arrived) if few else None
@@ -182,10 +176,8 @@ class Inference:
             yield "least squares", positive(squares[own, 0])
             yield "least squares, weights known", positive(squares_known[own])
             if deviations is not None:
-                yield (
-                    "least deviations, weights known",
-                    positive(deviations[own], ROBUST_TOLERANCE),
-                )
+                robust = positive(deviations[own], ROBUST_TOLERANCE)
+                yield "least deviations, weights known", robust
             yield ABSENT, positive(squares[own, 1 + j])
         if k <= LONGEST and columns.size <= HELD_SETS:
             yield from self._click_sets(group[:-1], len(sought), view, arrived, without)
@@ -228,16 +220,12 @@ def _from_rewards(
     for i, search in enumerate(made):
         report("label inference, each message", i, len(made))
         if search.clicks.any():
-            guesses.append(
-                _posterior(_reported(e, learner, search, i), which, sets, learner, e.privacy)
-            )
+            reported = _reported(e, learner, search, i)
+            guesses.append(_posterior(reported, which, sets, learner, e.privacy))
             truths.append(search.clicks)
-    yield LabelResult(
-        "posterior given the reward",
-        message(e.cohort),
-        measured(guesses, truths),
-        reward_guarantee(e, learner, delta),
-    )
+    bound = reward_guarantee(e, learner, delta)
+    name, view = "posterior given the reward", message(e.cohort)
+    yield LabelResult(name, view, measured(guesses, truths), bound)
 
 
 def _reported(e: Experiment, learner: RewardLearner, search: Search, client: int) -> int:
@@ -247,9 +235,8 @@ def _reported(e: Experiment, learner: RewardLearner, search: Search, client: int
     true = int(np.abs(values - float(means[0, 0])).argmin())
     if e.privacy is None:
         return true
-    return e.privacy.on_reward(
-        true, len(values), stream(e.seed, "privacy", client, e.rounds).at(0)
-    )
+    rng = stream(e.seed, "privacy", client, e.rounds).at(0)
+    return e.privacy.on_reward(true, len(values), rng)
 
 
 def _posterior(

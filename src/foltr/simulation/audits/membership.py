@@ -87,63 +87,49 @@ def scores(
     n, half = view.arriving, len(updates) // 2
     # the attacker's knowledge of the population is from other clients
     known, fresh = (updates[:half], updates[half:])
-    test = _Sum(privacy, known, view) if view.kind == "sum" else _Messages(privacy, view)
-    found = np.empty((2, trials))
+    is_sum = view.kind == "sum"
+    test = sum_test(privacy, known, view) if is_sum else message_test(privacy, view)
+    t, found = view.asked + is_sum * 10**6, np.empty((2, trials))
     for i in range(trials):
         rng = stream(seed, "audit", "membership", view.asked, i)
-        members = fresh[
-            np.argsort(rng.words(len(fresh)), kind="stable")[np.arange(n + 1) % len(fresh)]
-        ]
+        order = np.argsort(rng.words(len(fresh)), kind="stable")
+        members = fresh[order[np.arange(n + 1) % len(fresh)]]
         for world in (0, 1):
             there = np.concatenate([members[[1 - world]], members[2:]])  # the target is members[0]
-            first = (2 * i + world) * n
-            messages = sent(
-                privacy, there, view.asked, seed, view.asked + (view.kind == "sum") * 10**6, first
-            )
+            messages = sent(privacy, there, view.asked, seed, t, (2 * i + world) * n)
             found[world, i] = test(messages.astype(np.float64), members[0])
     return found[1], found[0]
 
 
-class _Messages:
+Test = Callable[[Array, Array], float]  # (messages, the target's update) -> score
+
+
+def message_test(privacy: Privatizer | None, view: View) -> Test:
     """The highest likelihood of a message, given what the target would have sent."""
 
-    def __init__(self, privacy: Privatizer | None, view: View) -> None:
-        self.privacy, self.view = privacy, view
+    def test(messages: Array, target: Array) -> float:
+        bare = clipped(privacy, target[None].astype(np.float64), view.asked)
+        events = events_in(privacy, view, len(target))
+        return float(log_density(events, view, messages - bare).max())
 
-    def __call__(self, messages: Array, target: Array) -> float:
-        bare = clipped(self.privacy, target[None].astype(np.float64), self.view.asked)
-        return float(
-            log_density(
-                events_in(self.privacy, self.view, len(target)), self.view, messages - bare
-            ).max()
-        )
+    return test
 
 
-class _Sum:
-    """The likelihood ratio of normal variables: others as in the population, noise as in the
-    privatizer's events."""
+def sum_test(privacy: Privatizer | None, known: Array, view: View) -> Test:
+    """The likelihood ratio of normal variables: others as in the population, of which `known` are
+    updates, noise as in the privatizer's events."""
+    bare = clipped(privacy, known.astype(np.float64), view.asked)
+    d, n = bare.shape[1], view.arriving
+    mean, noise = bare.mean(axis=0), variance(privacy, view, d)
+    if d > MANY_WEIGHTS:  # a diagonal covariance, which is faster and less accurate
+        spread = n * bare.var(axis=0) + noise
+    else:
+        full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * noise
+        inverse = np.linalg.pinv(full, rcond=1e-9, hermitian=True)
 
-    def __init__(self, privacy: Privatizer | None, known: Array, view: View) -> None:
-        self.privacy, self.view = privacy, view
-        bare = clipped(privacy, known.astype(np.float64), view.asked)
-        d, n = bare.shape[1], view.arriving
-        self.mean = bare.mean(axis=0)
-        if d > MANY_WEIGHTS:  # a diagonal covariance, which is faster and less accurate
-            spread = n * bare.var(axis=0) + variance(privacy, view, d)
-            self.weigh: Callable[[Array], Array] = lambda way: (
-                way / (spread + 1e-6 * spread.mean())
-            )
-        else:
-            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * variance(
-                privacy, view, d
-            )
-            inverse = np.linalg.pinv(full, rcond=1e-9, hermitian=True)
-            self.weigh = lambda way: inverse @ way
+    def test(messages: Array, target: Array) -> float:
+        way = clipped(privacy, target[None].astype(np.float64), view.asked)[0] - mean
+        weighed = way / (spread + 1e-6 * spread.mean()) if d > MANY_WEIGHTS else inverse @ way
+        return float(weighed @ (messages.sum(axis=0) - len(messages) * mean - way / 2.0))
 
-    def __call__(self, messages: Array, target: Array) -> float:
-        way = (
-            clipped(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
-        )
-        return float(
-            self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0)
-        )
+    return test

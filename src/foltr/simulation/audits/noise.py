@@ -50,11 +50,19 @@ def summed(n: int, arriving: int | None = None) -> View:
     return View("sum", n, n if arriving is None else arriving)
 
 
-def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ...]:
-    """The noise that a view carries; () if there is none."""
+def events_of(
+    privacy: Privatizer | None, d: int, asked: int, arriving: int | None = None
+) -> tuple[Event, ...]:
+    """What the privatizer does to updates of one search, in a round of so many clients."""
     if privacy is None:
         return ()
-    events = privacy.events(Setting(d, view.asked, view.arriving, sessions=1, values=0))
+    arriving = asked if arriving is None else arriving
+    return privacy.events(Setting(d, asked, arriving, sessions=1, values=0))
+
+
+def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ...]:
+    """The noise that a view carries; () if there is none."""
+    events = events_of(privacy, d, view.asked, view.arriving)
     if view.kind == "model":
         return events
     if any(event.seen == "model" for event in events):
@@ -74,13 +82,14 @@ def guarantee(privacy: Privatizer | None, view: View, d: int, delta: float) -> B
 
 def clipped(privacy: Privatizer | None, updates: Array, n: int) -> Array:
     """The updates (rows, d) after the privatizer's clipping, which anybody can compute."""
-    if privacy is None:
-        return updates
-    for event in privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0)):
+    for event in events_of(privacy, updates.shape[1], n):
         if isinstance(event, LaplaceNoise):
-            updates = _clip_rows(updates, np.abs(updates).sum(axis=1), event.l1 / 2.0)
+            norms, clip = np.abs(updates).sum(axis=1), event.l1 / 2.0
         elif isinstance(event, GaussianNoise):
-            updates = _clip_rows(updates, np.sqrt(np.square(updates).sum(axis=1)), event.l2 / 2.0)
+            norms, clip = np.sqrt(np.square(updates).sum(axis=1)), event.l2 / 2.0
+        else:
+            continue
+        updates = updates * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
     return updates
 
 
@@ -92,17 +101,9 @@ def variance(privacy: Privatizer | None, view: View, d: int) -> float:
         if isinstance(event, GaussianNoise):
             total += times * event.sd**2
         elif isinstance(event, LaplaceNoise | GammaNoise):
-            total += (
-                times
-                * 2.0
-                * event.scale**2
-                * (event.shape if isinstance(event, GammaNoise) else 1.0)
-            )
+            shape = event.shape if isinstance(event, GammaNoise) else 1.0
+            total += times * 2.0 * event.scale**2 * shape
     return total
-
-
-def _clip_rows(updates: Array, norms: Array, clip: float) -> Array:
-    return updates * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
 
 
 def log_density(events: tuple[Event, ...], view: View, residuals: Array) -> Array:
@@ -173,17 +174,10 @@ def of_others(privacy: Privatizer | None, view: View, times: int, d: int, seed: 
     step = max(1, WORK // (others * d))
     for start in range(0, times, step):
         rows = min(step, times - start)
-        messages = sent(
-            privacy,
-            np.zeros((rows * others, d), np.float32),
-            view.asked,
-            seed,
-            OTHERS,
-            start * others,
-        )
-        found[start : start + rows] = messages.reshape(rows, others, d).sum(
-            axis=1, dtype=np.float64
-        )
+        nothing = np.zeros((rows * others, d), np.float32)
+        messages = sent(privacy, nothing, view.asked, seed, OTHERS, start * others)
+        sums = messages.reshape(rows, others, d).sum(axis=1, dtype=np.float64)
+        found[start : start + rows] = sums
     return found
 
 

@@ -1,5 +1,5 @@
 """What a reward reveals about a search, for FOLtR-ES against the adversary of Kharitonov (WSDM
-2019, section 4).
+2019, section 4): exactly, over all lists, and in a game, which of two queries was searched.
 
 The adversary knows both queries, their documents and labels, the click model and, by the seed in
 the message, both lists."""
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from foltr.components.learners.es import read_messages
 from foltr.core import Array, Ask, ClickModel, Privatizer
-from foltr.core.errors import require
+from foltr.core.errors import Mistake, require
 from foltr.core.events import RandomizedResponse, Setting
 from foltr.core.guards import described
 from foltr.core.system.process import Threads
@@ -25,19 +25,19 @@ from foltr.core.world.population import checked_tables
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import NONE, Bound, bound
 from foltr.simulation.audits.games import Game, game_result
-from foltr.simulation.audits.searches import RewardLearner, alone
+from foltr.simulation.audits.searches import RewardLearner, alone, single
 from foltr.simulation.engines.local import Local
 
 MOST_LISTS = 300_000  # most lists that are enumerated
+FEW = 1000  # most games with entropy='shared', whose perturbations are slow to draw
 
 
 def reward_guarantee(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
     """The guarantee for one interaction, against everybody that gets its message."""
     if learner.entropy == "shared":
         return NONE
-    events = described(
-        e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.reward_levels)
-    )
+    values = learner.reward_levels
+    events = described(e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=values))
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
@@ -50,11 +50,9 @@ def chance_of_truth(privacy: Privatizer | None, values: int) -> float:
 def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Array]:
     tables = checked_tables(users, grades, depth)
     if tables is None:
-        require(
-            False,
-            f"{type(users).__name__} has no table of click probabilities, which this attack needs",
+        raise Mistake(
+            f"{type(users).__name__} has no table of click probabilities, which this attack needs"
         )
-    assert tables is not None
     return tables
 
 
@@ -87,9 +85,9 @@ def _after_click(objective: str, codes: Array, j: int) -> Array:
         return np.minimum(codes + 1, len(codes) - 1)
     if objective == "dcg":
         return codes | 1 << j
-    return (
-        np.full_like(codes, j + 1) if objective == "last" else np.where(codes == 0, j + 1, codes)
-    )
+    if objective == "last":
+        return np.full_like(codes, j + 1)
+    return np.where(codes == 0, j + 1, codes)
 
 
 def reported(chance: Array, p: float) -> Array:
@@ -133,92 +131,73 @@ def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float)
     return Enumerated(epsilon, bound, depth)
 
 
-# Which of two queries was searched? The adversary of Kharitonov (WSDM 2019, section 4) against
-# FOLtR-ES.
+@dataclass(frozen=True)
+class TwoQueries:
+    """The game of an adversary who knows two queries: which of them was searched? Decided by the
+    likelihood of the reported reward, from the labels of the documents shown."""
 
-FEW = 1000  # most games with entropy='shared', whose perturbations are slow to draw
+    e: Experiment
+    users: ClickModel
+    data: Dataset
+    delta: float
+    threads: int = 1
+    # what devices really do, if it is not what the experiment describes
+    played: Privatizer | None = None
 
+    @cached_property
+    def learner(self) -> RewardLearner:
+        return cast(RewardLearner, single(self.e))
 
-def two_queries(
-    e: Experiment,
-    learner: RewardLearner,
-    params: Array,
-    users: ClickModel,
-    data: Dataset,
-    queries: Array,
-    times: int,
-    delta: float,
-    threads: int,
-    played: Privatizer | None = None,
-) -> Game:
-    """Play `times` games for each of the two most different of the `queries`, deciding by the
-    likelihood of the reported reward.
+    @cached_property
+    def tables(self) -> tuple[Array, Array]:
+        return click_tables(self.users, self.data.grades, self.learner.k)
 
-    `played` is what devices really do, if it is not what the experiment describes."""
-    times = min(times, FEW) if learner.entropy == "shared" else times
-    lists = Lists(learner, users, data, e.privacy)
-    pair = lists.most_different(e, params, queries)
-    population = alone(data, users, np.repeat(pair, times))
-    clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
-    engine = Local(
-        learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
-    )
-    with engine.threads.running():
-        cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
-    seeds, means = read_messages(cohort.updates)
-    values, _ = learner.reward_values()
-    which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
-    steps = np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
-    likelihoods = [
-        lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair
-    ]
-    zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
-    scores = one - zero
-    guarantee = partial(reward_guarantee, e, learner)
-    return game_result(
-        "two queries",
-        "each message",
-        "one interaction",
-        scores[times:],
-        scores[:times],
-        guarantee,
-        delta,
-    )
+    def play(self, params: Array, queries: Array, times: int) -> Game:
+        """The game for the two most different of the `queries`, `times` searches for each."""
+        e, learner = self.e, self.learner
+        times = min(times, FEW) if learner.entropy == "shared" else times
+        pair = self.most_different(params, queries)
+        population = alone(self.data, self.users, np.repeat(pair, times))
+        clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
+        threads, privacy = Threads(self.threads), self.played or e.privacy
+        engine = Local(learner, e.ranker, population, e.seed, memory, threads, privacy)
+        with engine.threads.running():
+            cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
+        seeds, means = read_messages(cohort.updates)
+        values, _ = learner.reward_values()
+        off = np.abs(values[:, None] - means[:, 0].astype(np.float64))
+        which = off.argmin(axis=0)  # (2 times,)
+        weights = params + np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
+        chances_of = [self.of_messages(weights, int(query))[clients, which] for query in pair]
+        zero, one = (np.log(np.maximum(each, 1e-300)) for each in chances_of)
+        scores = one - zero
+        return game_result(
+            name="two queries",
+            view="each message",
+            unit="one interaction",
+            ones=scores[times:],
+            zeros=scores[:times],
+            guarantee=partial(reward_guarantee, e, learner),
+            delta=self.delta,
+        )
 
-
-class Lists:
-    """The distribution of the reported reward for the lists of a query, from the labels of the
-    documents shown."""
-
-    def __init__(
-        self, learner: RewardLearner, users: ClickModel, data: Dataset, privacy: Privatizer | None
-    ) -> None:
-        self.learner, self.data = learner, data
-        self.click, self.stop = click_tables(users, data.grades, learner.k)
-        self.p = chance_of_truth(privacy, learner.reward_levels)
-
-    def reported(self, labels: Array) -> Array:
-        """The distribution of the reported value for lists of labels: (n, k) -> (n, V)."""
-        different, which = np.unique(labels, axis=0, return_inverse=True)
-        return reported(chances(self.learner, self.click, self.stop, different), self.p)[
-            which.ravel()
-        ]
-
-    def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
+    def of_messages(self, weights: Array, query: int) -> Array:
         """P(value | query) for the list that the weights (n, d) of each message make: (n, V).
         Equal documents, whose random order the adversary cannot know, are taken in the order of
         the file."""
         held = slice(self.data.offsets[query], self.data.offsets[query + 1])
-        scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
+        docs = self.data.features[held]
+        scores = np.stack([self.e.ranker.scores(each, docs) for each in weights])
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
-        return self.reported(self.data.labels[0, held][order])
+        lists = self.data.labels[0, held][order]
+        different, which = np.unique(lists, axis=0, return_inverse=True)
+        p = chance_of_truth(self.e.privacy, self.learner.reward_levels)
+        return reported(chances(self.learner, *self.tables, different), p)[which.ravel()]
 
-    def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
+    def most_different(self, params: Array, queries: Array) -> Array:
         """The two queries whose unperturbed lists are distinguished best by some value."""
         require(len(queries) >= 2, "the game needs two queries with full lists")
-        chance = np.concatenate(
-            [self.of_messages(e, params[None], int(query)) for query in queries]
-        )
-        log = np.log(np.maximum(chance, 1e-300))
+        each = [self.of_messages(params[None], int(query)) for query in queries]
+        log = np.log(np.maximum(np.concatenate(each), 1e-300))
         value = int((log.max(axis=0) - log.min(axis=0)).argmax())
         return queries[[int(log[:, value].argmin()), int(log[:, value].argmax())]]

@@ -106,18 +106,14 @@ class Sum:
         the sum best."""
         n, _, r = self.ways.shape
         off = self._off(arrived)
-        mean, spread, chances = (
-            np.zeros((n, r)),
-            np.tile(np.eye(r), (n, 1, 1)),
-            np.zeros(self.sets.shape[:2]),
-        )
+        mean, spread = np.zeros((n, r)), np.tile(np.eye(r), (n, 1, 1))
+        chances = np.zeros(self.sets.shape[:2])
         best, nearest = chances, np.inf
         for _ in range(PASSES):
             root = np.linalg.cholesky(spread)
             ways = np.matmul(self.ways, root)
-            sharp, pull = _by_others(
-                self._square(ways), ways, off - np.einsum("ndr,nr->d", self.ways, mean)
-            )
+            left = off - np.einsum("ndr,nr->d", self.ways, mean)
+            sharp, pull = _by_others(self._square(ways), ways, left)
             back = np.linalg.inv(root)  # from coordinates of the present spread to those of `sets`
             sharp = back.transpose(0, 2, 1) @ sharp @ back
             pull = np.einsum("nsr,ns->nr", back, pull) + np.einsum("nrs,ns->nr", sharp, mean)
@@ -143,9 +139,8 @@ class Sum:
         return np.asarray(np.linalg.qr(np.concatenate([side_by_side(ways).T, alike]), mode="r"))
 
     def _chances(self, sets: Array, sharp: Array, pull: Array) -> Array:
-        fit = np.einsum("nsr,nr->ns", sets, pull) - 0.5 * np.einsum(
-            "nsr,nsr->ns", sets @ sharp, sets
-        )
+        square = np.einsum("nsr,nsr->ns", sets @ sharp, sets)
+        fit = np.einsum("nsr,nr->ns", sets, pull) - 0.5 * square
         fit += self.log_prior
         chances = np.exp(fit - fit.max(axis=1, keepdims=True))
         return chances / chances.sum(axis=1, keepdims=True)
@@ -179,9 +174,8 @@ def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
     share, turn = np.linalg.eigh(np.matmul(b.transpose(0, 2, 1), b))
     left = 1.0 - np.clip(share, 0.0, 1.0 - SURE)[:, None, :]
     sharp = turn * ((1.0 - left) / left) @ turn.transpose(0, 2, 1)
-    return sharp, np.einsum(
-        "nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, whitened, optimize=True
-    )
+    back = turn / left @ turn.transpose(0, 2, 1)
+    return sharp, np.einsum("nrs,nds,nd->nr", back, b, whitened, optimize=True)
 
 
 def side_by_side(ways: Array) -> Array:

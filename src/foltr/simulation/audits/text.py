@@ -11,7 +11,6 @@ from foltr.privacy.text import epsilon_text
 from foltr.simulation.audits.audit import Audit
 from foltr.simulation.audits.games import Estimate, Game
 from foltr.simulation.audits.labels import MEASURES
-from foltr.simulation.audits.noise import View
 
 
 def lines(audit: Audit) -> Iterator[str]:
@@ -46,14 +45,10 @@ def _labels(audit: Audit) -> Iterator[str]:
     for row in audit.labels:
         if row.view != view:
             view = row.view
-            yield f"{view}{_here(audit, view)}: {guarantee_text(row.guarantee)}"
-        yield f"  {row.attack:<34}" + "".join(
-            f"{interval(row.measures[name]):>20}" for name in MEASURES
-        )
-
-
-def _here(audit: Audit, view: View) -> str:
-    return " (what this server sees)" if view == audit.view else ""
+            here = " (what this server sees)" if view == audit.view else ""
+            yield f"{view}{here}: {guarantee_text(row.guarantee)}"
+        values = "".join(f"{interval(row.measures[name]):>20}" for name in MEASURES)
+        yield f"  {row.attack:<34}{values}"
 
 
 def guarantee_text(bound: Bound) -> str:
@@ -85,7 +80,7 @@ def _games(audit: Audit) -> Iterator[str]:
         if game.view != view:
             view = game.view
             yield f"{view} ({game.unit})"
-        yield _game(game, interval(game.right))
+        yield _game(game.name, game.right, game)
     if audit.distance is not None and math.isfinite(audit.distance.allowed):
         r = audit.distance
         verdict = "BROKEN" if r.broken else "holds"
@@ -102,11 +97,10 @@ def _games(audit: Audit) -> Iterator[str]:
         )
 
 
-def _game(game: Game, measure: str) -> str:
+def _game(name: str, estimate: Estimate, game: Game) -> str:
     limit = epsilon_text(game.guarantee.epsilon) + ("*" if game.guarantee.delta else "")
-    return f"  {game.name:<34}{measure:>20}{game.at_least:>18.2f}{limit:>12}" + (
-        "  BROKEN" if game.broken else ""
-    )
+    broken = "  BROKEN" if game.broken else ""
+    return f"  {name:<34}{interval(estimate):>20}{game.at_least:>18.2f}{limit:>12}{broken}"
 
 
 def _members(audit: Audit) -> Iterator[str]:
@@ -116,16 +110,9 @@ def _members(audit: Audit) -> Iterator[str]:
     )
     yield f"{'':36}{'AUC':>20}{'epsilon at least':>18}{'guarantee':>12}"
     for each in audit.members:
-        where = (
-            f"{each.view.arriving:,} messages" if each.view.kind == "message" else str(each.view)
-        )
-        limit = epsilon_text(each.game.guarantee.epsilon) + (
-            "*" if each.game.guarantee.delta else ""
-        )
-        broken = "  BROKEN" if each.game.broken else ""
-        yield (
-            f"  {where:<34}{interval(each.auc):>20}{each.game.at_least:>18.2f}{limit:>12}{broken}"
-        )
+        is_message = each.view.kind == "message"
+        where = f"{each.view.arriving:,} messages" if is_message else str(each.view)
+        yield _game(where, each.auc, each.game)
 
 
 def _verdict(audit: Audit) -> Iterator[str]:
@@ -142,9 +129,7 @@ def _verdict(audit: Audit) -> Iterator[str]:
             f" documents with an AUC of {best.measures['AUC'].mean:.2f} (0.5 is chance, 1 is every"
             f" click). {stated[0].upper()}{stated[1:]}."
         )
-    if any(
-        game.guarantee.delta for game in (*audit.games, *(each.game for each in audit.members))
-    ):
+    if any(game.guarantee.delta for game in audit.all_games):
         yield f"* with delta = {audit.ledger.delta:g}"
     if audit.broken:
         yield (

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from foltr.core.errors import Mistake, did_you_mean, require, shown
-from foltr.core.scoring import PerQuery
-from foltr.core.system.files import given_path, write_whole
-from foltr.experiment.user_files import Code
-from foltr.simulation.exports.model import Model
-from foltr.simulation.runs.result import Result
-from foltr.simulation.runs.trained import TrainedRanker, load_ranker
-
-if TYPE_CHECKING:
-    from foltr.simulation.exports.estimator import RankerEstimator
-
 import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from keyword import iskeyword
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from foltr.core.errors import near
-from foltr.core.scoring import Normalisation, plain_layers
+from foltr.core.errors import Mistake, did_you_mean, near, require, shown
+from foltr.core.scoring import Normalisation, PerQuery, plain_layers
+from foltr.core.system.files import given_path, write_whole
 from foltr.experiment import Experiment
+from foltr.experiment.user_files import Code
+from foltr.simulation.exports.model import Model
 from foltr.simulation.exports.onnx_file import onnx_file
 from foltr.simulation.exports.plugins import plugin_file
 from foltr.simulation.exports.python_file import python_file
 from foltr.simulation.runs.config import load_finished
 from foltr.simulation.runs.folder import ENVIRONMENT, Folder
 from foltr.simulation.runs.identity import folders_with_runs, holds_run
-from foltr.simulation.runs.result import trained_by
-from foltr.simulation.runs.trained import about_features, features_of
+from foltr.simulation.runs.result import Result, trained_by
+from foltr.simulation.runs.trained import TrainedRanker, about_features, features_of, load_ranker
+
+if TYPE_CHECKING:
+    from foltr.simulation.exports.estimator import RankerEstimator
 
 NAME = "ranker"  # of a model that was given none
 
@@ -99,21 +93,12 @@ def exported(
         called, trained = NAME, ranker.trained if isinstance(ranker, Result) else ranker
         one = "export takes a trained ranker, a result or a path"
         require(isinstance(trained, TrainedRanker), f"{one}, got {shown(ranker)}")
-    called = (called if called.isprintable() else NAME) if name is None else name
+    if name is not None:
+        called = name
+    elif not called.isprintable():
+        called = NAME
     plain = f"the name of a model must be printable text, got {shown(called)}"
     require(bool(called) and called.isprintable(), plain)
-    model = Model(_completed(trained, names, normalize), called)
-    chosen = FORMATS[to]
-    file = given_path(chosen.file if out is None else out)
-    file = file / chosen.file if file.is_dir() else file
-    content = chosen.content(model, file)
-    return Exported(model, chosen, file, _write(file, content, overwrite))
-
-
-def _completed(
-    trained: TrainedRanker, names: tuple[str, ...] | None, normalize: bool
-) -> TrainedRanker:
-    """The ranker, with names and normalisation that the caller gave."""
     if names is not None:
         trained = replace(trained, names=names)
     if normalize:
@@ -121,7 +106,11 @@ def _completed(
         other = f"the ranker has a normalisation of its own ({own}): leave normalize out"
         require(own in (None, PerQuery()), other)
         trained = replace(trained, normalisation=PerQuery())
-    return trained
+    model, chosen = Model(trained, called), FORMATS[to]
+    file = given_path(chosen.file if out is None else out)
+    file = file / chosen.file if file.is_dir() else file
+    content = chosen.content(model, file)
+    return Exported(model, chosen, file, _write(file, content, overwrite))
 
 
 def _write(out: Path, content: bytes, overwrite: bool) -> bool:
@@ -151,9 +140,6 @@ def load_estimator(path: str | Path) -> RankerEstimator:
     return RankerEstimator(load_ranker(path))
 
 
-# The table of formats: how each is written, and what to do with the file.
-
-
 @dataclass(frozen=True)
 class Format:
     """A format of `foltr export`."""
@@ -161,18 +147,6 @@ class Format:
     file: str  # the default name of the file
     content: Callable[[Model, Path], bytes]  # (model, file) -> content of the file
     usage: Callable[[Model, Path], str]  # (model, file) -> how to use the file, for the user
-
-
-def _json(model: Model, out: Path) -> bytes:
-    return json_file(model)
-
-
-def _onnx(model: Model, out: Path) -> bytes:
-    return onnx_file(model)
-
-
-def _plugin(model: Model, out: Path) -> bytes:
-    return plugin_file(model)
 
 
 def _python(model: Model, out: Path) -> bytes:
@@ -211,20 +185,8 @@ def _upload(model: Model, out: Path) -> str:
     )
 
 
-FORMATS = {
-    "json": Format("ranker.json", _json, _load_ranker),
-    "onnx": Format("ranker.onnx", _onnx, _run_session),
-    "opensearch": Format("ranker.opensearch.json", _plugin, _upload),
-    "elasticsearch": Format("ranker.elasticsearch.json", _plugin, _upload),
-    "python": Format("ranker.py", _python, _import),
-    "sklearn": Format("ranker.sklearn.json", _json, _load_estimator),
-}
-
-
-# JSON: the file of `TrainedRanker.save`, with the layers written out for other programs.
-
-
 def json_file(model: Model) -> bytes:
+    """The file of `TrainedRanker.save`, with the layers written out for other programs."""
     saved = model.trained.plain()
     params = saved.pop("params")  # last: other programs do not need them
     content = {
@@ -237,7 +199,16 @@ def json_file(model: Model) -> bytes:
     return (json.dumps(content, allow_nan=False) + "\n").encode()
 
 
-# The trained ranker that a path holds: of a run, of a deployed server, or in a file.
+FORMATS = {
+    "json": Format("ranker.json", lambda model, out: json_file(model), _load_ranker),
+    "onnx": Format("ranker.onnx", lambda model, out: onnx_file(model), _run_session),
+    "opensearch": Format("ranker.opensearch.json", lambda model, out: plugin_file(model), _upload),
+    "elasticsearch": Format(
+        "ranker.elasticsearch.json", lambda model, out: plugin_file(model), _upload
+    ),
+    "python": Format("ranker.py", _python, _import),
+    "sklearn": Format("ranker.sklearn.json", lambda model, out: json_file(model), _load_estimator),
+}
 
 RANKER = "ranker.json"  # in the state folder of a server
 WANTED = f"give the folder of a run, the state folder of a server, or a {RANKER}"
@@ -247,7 +218,8 @@ def trained_in(path: Path, code: Code) -> TrainedRanker:
     """The ranker of a run's folder, of a server's state folder, or of a file that
     `TrainedRanker.save` wrote. No other code is loaded than that of `code`."""
     if holds_run(path):
-        return _of_run(path, code)
+        e, folder = load_finished(path, code), Folder(path)
+        return trained_by(e, folder.params(), *_features(e, folder))
     if path.is_file() or (path / RANKER).is_file():
         code.load(None, ())
         return load_ranker(path if path.is_file() else path / RANKER)
@@ -261,11 +233,6 @@ def trained_in(path: Path, code: Code) -> TrainedRanker:
     meant = near(path.name, beside)
     hint = f"did you mean {path.parent / meant}?" if meant else WANTED
     raise Mistake(f"{path} does not exist: {hint}")
-
-
-def _of_run(path: Path, code: Code) -> TrainedRanker:
-    e, folder = load_finished(path, code), Folder(path)
-    return trained_by(e, folder.params(), *_features(e, folder))
 
 
 def _features(

@@ -26,7 +26,11 @@ OPERATORS: dict[Activation, str] = {"sigmoid": "Sigmoid", "relu": "Relu", "tanh"
 
 
 def onnx_file(model: Model) -> bytes:
-    onnx = _library()
+    try:
+        import onnx
+    except ImportError as error:
+        install = "pip install 'foltr[export]'"
+        raise Mistake(f"ONNX files need the package onnx: {install} ({error})") from None
     numbers = sum(layer.weights.size + layer.bias.size for layer in model.layers)
     large = f"{numbers:,} parameters do not fit into one ONNX file, which has at most 2 GiB"
     require(4 * numbers < LARGEST, f"{large}: use fewer hidden units, or --to json")
@@ -43,23 +47,15 @@ def onnx_file(model: Model) -> bytes:
     return _written(onnx, graph, model)
 
 
-def _library() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        install = "pip install 'foltr[export]'"
-        raise Mistake(f"ONNX files need the package onnx: {install} ({error})") from None
-    return onnx
-
-
 def _normalised(graph: _Graph, model: Model) -> str:
     """The documents as the ranker was trained on them, in float64."""
     docs = graph.cast("documents", np.float64)
     if model.per_query:
-        low, high = (
-            graph.cast(graph.add(kind, "documents", axes=[0], keepdims=1), np.float64)
+        extremes = (
+            graph.add(kind, "documents", axes=[0], keepdims=1)
             for kind in ("ReduceMin", "ReduceMax")
         )
+        low, high = (graph.cast(each, np.float64) for each in extremes)
         span = graph.add("Sub", high, low)
         varies = graph.add("Greater", span, graph.constant(np.zeros(1)))
         # constant features: 0 / 1

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core.errors import Mistake, require, shown
-from foltr.core.scoring import Layer, PerFeature
+from foltr.core.scoring import PerFeature
 from foltr.simulation.exports.model import Model
 
 MOST_FEATURES = 10_000  # of a feature set
@@ -43,7 +43,12 @@ def plugin_file(model: Model) -> bytes:
     require("" not in model.names, "a feature's name is empty: give names by --features")
     definition: dict[str, Any] = {"type": "model/linear", "definition": json.dumps(weights)}
     if isinstance(model.normalisation, PerFeature):
-        definition |= {"feature_normalizers": _normalizers(model.names, model.normalisation)}
+        fixed = model.normalisation
+        definition["feature_normalizers"] = {
+            name: {"standard": {"mean": shift, "standard_deviation": scale}}
+            for name, shift, scale in zip(model.names, fixed.shift, fixed.scale, strict=True)
+            if scale > 0.0
+        }
     body = {"model": {"name": model.name, "model": definition}}
     return (json.dumps(body, indent=1) + "\n").encode()
 
@@ -62,21 +67,9 @@ def _weights(model: Model) -> dict[str, float]:
             " trees of RankLib and XGBoost. Train a Linear() ranker, or use --to onnx or --to"
             " python"
         )
-    _check_bias(layer, model)
+    bias = f"{model.trained.ranker!r} has a bias, and the linear models of {PLUGIN} have none"
+    require(not layer.bias.any(), f"{bias}: train one without, it does not change a ranking")
     weights = layer.weights[0].astype(float)
     if isinstance(model.normalisation, PerFeature):  # a feature without a scale is always 0
         weights = np.where(np.array(model.normalisation.scale) > 0.0, weights, 0.0)
     return dict(zip(model.names, weights.tolist(), strict=True))
-
-
-def _check_bias(layer: Layer, model: Model) -> None:
-    bias = f"{model.trained.ranker!r} has a bias, and the linear models of {PLUGIN} have none"
-    require(not layer.bias.any(), f"{bias}: train one without, it does not change a ranking")
-
-
-def _normalizers(names: tuple[str, ...], fixed: PerFeature) -> dict[str, Any]:
-    return {
-        name: {"standard": {"mean": shift, "standard_deviation": scale}}
-        for name, shift, scale in zip(names, fixed.shift, fixed.scale, strict=True)
-        if scale > 0.0
-    }

@@ -120,12 +120,14 @@ def python_file(model: Model, module: str) -> bytes:
     used: list[Activation] = [layer.activation for layer in model.layers]
     imports = ", tanh" if {"sigmoid", "tanh"} & set(used) else ""
     head = {"maker": model.maker, "module": module, "documents": documents, "imports": imports}
-    rows = "rows" if model.normalisation is None else "_normalised(rows)"
+    rows, normalising = "rows", ""
+    if model.normalisation is not None:
+        rows, normalising = "_normalised(rows)", PER_QUERY if model.per_query else PER_FEATURE
     parts = [
         START.format(**head),
         "".join(_constants(model)),
         SCORES.replace("{rows}", rows),
-        *_normalising(model),
+        normalising,
         *_scoring(model),
         CHECK.replace("{expected}", repr(_expected(model))),
     ]
@@ -148,11 +150,6 @@ def _constants(model: Model) -> Iterator[str]:
         yield f"SCALE = {_numbers(np.array(model.normalisation.scale))}\n"
     if _is_linear(model):
         yield f"WEIGHTS = {_numbers(model.layers[0].weights[0])}\n"
-
-
-def _normalising(model: Model) -> Iterator[str]:
-    if model.normalisation is not None:
-        yield PER_QUERY if model.per_query else PER_FEATURE
 
 
 def _scoring(model: Model) -> Iterator[str]:

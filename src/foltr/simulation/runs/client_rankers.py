@@ -1,5 +1,5 @@
-"""How good many rankers are: those of clients that have one each, on held-out queries and on what
-each client holds.
+"""What clients gain: the final ranker, and those of clients that have their own, measured on
+held-out queries and on what each client holds.
 
 The definition is `Evaluator`, ranker by ranker. Compiled, a part of the rankers is measured in one
 call, on all threads, with the same bits."""
@@ -18,6 +18,10 @@ from foltr.core.metrics import DEPTH, discounts, gains
 from foltr.core.world.population import Population
 from foltr.simulation.evaluation import Evaluator
 from foltr.simulation.runs.context import Context
+
+STEP_SECONDS = 0.2  # from one report of the progress to the next
+FIRST_STEP_CLIENTS, MAX_STEP_CLIENTS = 16, 4096
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,9 @@ class ClientEvaluator:
         for documents in self.held_out:
             queries = np.flatnonzero(documents.ideals > 0.0)
             none, all_ = np.zeros(len(rankers), np.int64), np.full(len(rankers), len(queries))
+            held = Held(none, all_, queries, queries)
             values = np.full((len(rankers), self.evaluate.data.queries), np.nan)
-            measured = self._measured(
-                "held out", rankers, documents, Held(none, all_, queries, queries)
-            )
+            measured = self._measured("held out", rankers, documents, held)
             values[:, queries] = measured.reshape(len(rankers), len(queries))
             found.append(values)
         return [self.evaluate.mean_ndcg(list(each)) for each in zip(*found, strict=True)]
@@ -131,7 +134,9 @@ class ClientEvaluator:
         twin, place = self.evaluate.kernel, held.place
         assert twin is not None
         how = twin.address, twin.parts
-        layer = self._layer(split, documents) if self._same_body(rankers) else self._none
+        layer = np.empty((0, 0), np.float32)
+        if self._same_body(rankers):
+            layer = self._layer(split, documents)
         out, storage = np.empty(place[-1]), frozen(documents.storage)
         blocks = tuple(map(frozen, (*documents.where, documents.ideals)))
         whose = held.first, held.last, held.lists, held.numbers, place[:-1]
@@ -147,10 +152,6 @@ class ClientEvaluator:
         self.evaluate.threads.share(len(rankers), work)
         return out
 
-    @property
-    def _none(self) -> Array:
-        return np.empty((0, 0), np.float32)
-
     def _same_body(self, rankers: Array) -> bool:
         """Whether the rankers have the server's hidden layer: it is then computed once."""
         hidden = self.evaluate.kernel.network[0] if self.evaluate.kernel is not None else 0
@@ -165,24 +166,15 @@ class ClientEvaluator:
 
             twin, storage = self.evaluate.kernel, frozen(documents.storage)
             assert twin is not None
-            layer, shared = (
-                np.empty((len(storage), twin.network[0]), np.float32),
-                frozen(self.shared),
-            )
-            self.evaluate.threads.share(
-                len(storage),
-                lambda a, b: hidden_into(storage, a, b, twin.network, shared, layer, a),
-            )
+            layer = np.empty((len(storage), twin.network[0]), np.float32)
+            shared = frozen(self.shared)
+
+            def work(a: int, b: int) -> None:
+                hidden_into(storage, a, b, twin.network, shared, layer, a)
+
+            self.evaluate.threads.share(len(storage), work)
             self.layers[split] = layer
         return self.layers[split]
-
-
-# What clients gain: the final ranker, and those of clients that have their own, measured for
-# each client.
-
-STEP_SECONDS = 0.2  # from one report of the progress to the next
-T = TypeVar("T")
-FIRST_STEP, MOST_AT_ONCE = 16, 4096  # clients
 
 
 def of_clients(
@@ -195,7 +187,7 @@ def of_clients(
     shared, personal = params.astype(np.float32), memory.shape[1] > 0
     if e.partition.identical_clients and not personal:
         return {}
-    measure = ClientEvaluator(run.evaluator(), population, shared)
+    measure = ClientEvaluator(run.on_test, population, shared)
 
     def one_for_all(some: Array) -> list[float]:
         return measure.on_own(np.tile(shared, (len(some), 1)), some)
@@ -204,9 +196,11 @@ def of_clients(
         rankers = np.stack([e.device_learner.personal(shared, memory[c]) for c in some])
         return list(zip(measure.on_held_out(rankers), measure.on_own(rankers, some), strict=True))
 
-    different, which = holding_different(population, clients)
-    found = in_steps(one_for_all, different, told)
-    measures = {"own_ndcg@10": mean_known([found[i] for i in which])}
+    # one client for each range of blocks that is held, and the place of each client's range
+    ranges = np.stack([population.first[clients], population.last[clients]], axis=1)
+    _, one, which = np.unique(ranges, axis=0, return_index=True, return_inverse=True)
+    found = in_steps(one_for_all, clients[one], told)
+    measures = {"own_ndcg@10": mean_known([found[i] for i in which.ravel().tolist()])}
     if personal:
         on_test, on_own = zip(*in_steps(own_rankers, clients, told), strict=True)
         measures["personal_ndcg@10"] = mean_known(list(on_test))
@@ -214,25 +208,17 @@ def of_clients(
     return measures
 
 
-def holding_different(p: Population, clients: Array) -> tuple[Array, list[int]]:
-    """One client for each range of blocks that is held, and the place of each client's range among
-    them."""
-    ranges = np.stack([p.first[clients], p.last[clients]], axis=1)
-    _, one, which = np.unique(ranges, axis=0, return_index=True, return_inverse=True)
-    return clients[one], which.ravel().tolist()
-
-
 def in_steps(
     work: Callable[[Array], list[T]], clients: Array, told: Callable[[int, int], None]
 ) -> list[T]:
     """`work` on all clients, some of them at a time."""
-    found, step = list[T](), FIRST_STEP
+    found, step = list[T](), FIRST_STEP_CLIENTS
     while len(found) < len(clients):
         told(len(found), len(clients))
         begun, some = time.monotonic(), clients[len(found) : len(found) + step]
         found += work(some)
         spent = max(1e-9, time.monotonic() - begun) / len(some)
-        step = max(1, min(4 * step, int(STEP_SECONDS / spent), MOST_AT_ONCE))
+        step = max(1, min(4 * step, int(STEP_SECONDS / spent), MAX_STEP_CLIENTS))
     return found
 
 

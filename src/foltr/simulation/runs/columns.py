@@ -1,4 +1,5 @@
-"""What is measured in a run, round by round: in memory, and as metrics.csv."""
+"""What is measured in a run, round by round, in memory and as metrics.csv; and what is measured of
+it: the columns that every run has, and others that are asked for."""
 
 from __future__ import annotations
 
@@ -27,6 +28,46 @@ from foltr.core.world.measures import Measure, OfflineMeasure
 FIELD_END = re.compile(rb"[,\n]")
 LONGEST = 400  # bytes of a number, more than Python writes
 ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
+LATE_PART = 20  # a late mean is over the last 1 / LATE_PART of all rounds (5 %)
+LATE = "mean of the last 5 % of rounds"
+VALIDATION = "validation_"
+PLACES = {  # how the name of a column begins -> what it is measured on, as its label says it
+    "merged_": "offline {} by merged labellings",
+    "train_": "{} on the training queries",
+    VALIDATION: "{} on the validation queries",
+    "own_": "offline {} of the shared ranker on each client's own queries, by its own judgements",
+    "personal_": "offline {} of the clients' own rankers on all queries",
+    "personal_own_": (
+        "offline {} of the clients' own rankers on their own queries, by their own judgements"
+    ),
+}
+USUAL: tuple[tuple[str, Measure], ...] = (  # the columns that runs have, as tables order them
+    ("", nDCG()),
+    ("", RR()),
+    ("", ExpectedMaxRR()),
+    ("merged_", nDCG()),
+    ("merged_", RR()),
+    ("train_", ExpectedMaxRR()),
+    ("train_", nDCG()),
+    (VALIDATION, nDCG()),
+    (VALIDATION, RR()),
+    (VALIDATION, ExpectedMaxRR()),
+    ("own_", nDCG()),
+    ("personal_", nDCG()),
+    ("personal_own_", nDCG()),
+    ("", OnlinePerformance()),
+    ("", OnlineNDCG()),
+    ("", MaxRR()),
+)
+MEASURES = "measures"  # in result.json: the specs of measures that were asked for
+CODES = "measure_files"  # in result.json: hashes of the files of users' measures
+NAME = re.compile(r"[\w@=.+-]+")
+# keys of result.json that are no measures, and first columns of tables
+TAKEN = {
+    "round", "interactions", "rounds", "queries", "empty_queries", "empty", "engine", "seconds",
+    "kernel_seconds", "notes", "privacy", "history", "run", "method", "query", "unlearning",
+    MEASURES, CODES,
+}  # fmt: skip
 
 
 class Curve(NamedTuple):
@@ -151,50 +192,6 @@ class Metrics:
         return cls(online, [int(t) for t in values[at, round_number].tolist()], offline)
 
 
-# What is measured of a run: the columns that every run has, and others that are asked for.
-
-LATE_PART = 20  # a late mean is over the last 1 / LATE_PART of all rounds (5 %)
-LATE = "mean of the last 5 % of rounds"
-VALIDATION = "validation_"
-PLACES = {  # how the name of a column begins -> what it is measured on, as its label says it
-    "merged_": "offline {} by merged labellings",
-    "train_": "{} on the training queries",
-    VALIDATION: "{} on the validation queries",
-    "own_": "offline {} of the shared ranker on each client's own queries, by its own judgements",
-    "personal_": "offline {} of the clients' own rankers on all queries",
-    "personal_own_": (
-        "offline {} of the clients' own rankers on their own queries, by their own judgements"
-    ),
-}
-USUAL: tuple[tuple[str, Measure], ...] = (  # the columns that runs have, as tables order them
-    ("", nDCG()),
-    ("", RR()),
-    ("", ExpectedMaxRR()),
-    ("merged_", nDCG()),
-    ("merged_", RR()),
-    ("train_", ExpectedMaxRR()),
-    ("train_", nDCG()),
-    (VALIDATION, nDCG()),
-    (VALIDATION, RR()),
-    (VALIDATION, ExpectedMaxRR()),
-    ("own_", nDCG()),
-    ("personal_", nDCG()),
-    ("personal_own_", nDCG()),
-    ("", OnlinePerformance()),
-    ("", OnlineNDCG()),
-    ("", MaxRR()),
-)
-MEASURES = "measures"  # in result.json: the specs of measures that were asked for
-CODES = "measure_files"  # in result.json: hashes of the files of users' measures
-NAME = re.compile(r"[\w@=.+-]+")
-# keys of result.json that are no measures, and first columns of tables
-TAKEN = {
-    "round", "interactions", "rounds", "queries", "empty_queries", "empty", "engine", "seconds",
-    "kernel_seconds", "notes", "privacy", "history", "run", "method", "query", "unlearning",
-    MEASURES, CODES,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of tables and curves."""
@@ -273,9 +270,8 @@ def _split(text: str) -> list[str]:
     try:
         parsed = ast.parse(f"[{text.strip()}]", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Mistake(
-            f"not a list of measures: {shown(text)}: write 'nDCG(k=5), ERR(k=20), MAP()'"
-        ) from None
+        example = "write 'nDCG(k=5), ERR(k=20), MAP()'"
+        raise Mistake(f"not a list of measures: {shown(text)}: {example}") from None
     assert isinstance(parsed, ast.List)
     return [ast.unparse(part) for part in parsed.elts]
 
@@ -304,11 +300,8 @@ def check_labels(measures: Iterable[Measure], data: Dataset, where: str) -> tupl
 def columns_of(specs: Iterable[str]) -> dict[str, Column]:
     """The usual columns, and those of measures that were asked for. A spec of a component that is
     not known here is left out."""
-    found, specs = usual_columns(), dict.fromkeys(specs)
-    if not specs:
-        return found
-    found = dict(found)
-    for spec in specs:
+    found = dict(usual_columns())
+    for spec in dict.fromkeys(specs):
         try:
             made = parse_measures([spec])
         except Mistake:

@@ -19,6 +19,9 @@ from foltr.experiment.user_files import Code, files_behind
 from foltr.simulation.runs.folder import CONFIG, Folder
 from foltr.simulation.runs.identity import RUN_FILES, holds_run
 
+Values = dict[str, Any]  # dotted field -> value
+BESIDE_LISTS = ("title", "zip", "method")  # keys of a [sweep] table that are no fields
+
 
 def written(experiment: Experiment) -> str:
     """A file that `read` turns into an equal experiment."""
@@ -83,20 +86,15 @@ def experiment(values: dict[str, Any]) -> Experiment:
                         " field: keep one"
                     )
             here[last] = value
-    defaults, hints = (
-        {field.name: field.default for field in fields(Experiment)},
-        hints_of(Experiment),
-    )
+    defaults = {field.name: field.default for field in fields(Experiment)}
     for name, table in inner.items():
         if name not in defaults:
             raise Mistake(
                 f"{name}: Experiment has no field {name!r}: {did_you_mean(name, defaults)}"
             )
-        whole = (
-            coerce(made[name], hints[name], f"Experiment.{name}")
-            if name in made
-            else defaults[name]
-        )
+        whole: Any = defaults[name]
+        if name in made:
+            whole = coerce(made[name], hints_of(Experiment)[name], f"Experiment.{name}")
         made[name] = with_fields(whole, table, name)
     return Experiment(**made)
 
@@ -112,14 +110,10 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
         if name not in known:
             hint = f": {did_you_mean(name, known)}" if known else ""
             raise Mistake(f"{path}.{name}: {type(thing).__name__} has no field {name!r}{hint}")
-    parts = {
-        name: (
-            with_fields(getattr(thing, name), value, f"{path}.{name}")
-            if isinstance(value, dict)
-            else value
-        )
-        for name, value in table.items()
-    }
+    parts = dict(table)
+    for name, value in table.items():
+        if isinstance(value, dict):
+            parts[name] = with_fields(getattr(thing, name), value, f"{path}.{name}")
     return replace(thing, **parts) if parts else thing
 
 
@@ -194,23 +188,15 @@ def _named_files(content: dict[str, Any], path: Path | None) -> list[Path]:
     return [Path(path or ".").parent / name for name in named]
 
 
-# TOML tables as values by dotted names, and how the values of one file replace those of
-# another.
-
-Values = dict[str, Any]  # dotted field -> value
-BESIDE_LISTS = ("title", "zip", "method")  # keys of a [sweep] table that are no fields
-
-
 def flat(table: dict[str, Any], before: str = "") -> Values:
     """Nested tables with dotted names: {"learner": {"sessions": 4}} becomes {"learner.sessions":
     4}."""
     found: Values = {}
     for name, value in table.items():
-        found.update(
-            flat(value, f"{before}{name}.")
-            if isinstance(value, dict)
-            else {f"{before}{name}": value}
-        )
+        if isinstance(value, dict):
+            found |= flat(value, f"{before}{name}.")
+        else:
+            found[f"{before}{name}"] = value
     return found
 
 

@@ -4,8 +4,10 @@ how its ranker is measured."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,32 +21,26 @@ from foltr.core.world.history import History
 from foltr.core.world.measures import Measure
 from foltr.core.world.population import Population
 from foltr.experiment import Experiment
-from foltr.experiment.user_files import code_of, sources_behind
+from foltr.experiment.user_files import check_in_files, code_of, sources_behind
 from foltr.simulation.evaluation import Evaluator
-from foltr.simulation.runs.columns import CODES, MEASURES, VALIDATION, Metrics, late_or_sum
+from foltr.simulation.runs.columns import (
+    CODES,
+    MEASURES,
+    VALIDATION,
+    Metrics,
+    check_labels,
+    late_or_sum,
+    parse_measures,
+)
 from foltr.simulation.runs.config import written
-from foltr.simulation.runs.execution import MakeEngine
+from foltr.simulation.runs.execution import MakeEngine, RunOptions, engine_maker
 from foltr.simulation.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
-from foltr.simulation.runs.identity import made_with, revisions
+from foltr.simulation.runs.identity import folder_name, identity, made_with, revisions
 from foltr.simulation.runs.result import Progress, Result, known
+from foltr.simulation.runs.setup import checked_population, notes_of, validation_of
 from foltr.simulation.runs.trained import about_features
 
-
-def evaluated(
-    evaluators: Mapping[str, Evaluator], scores: Callable[[Evaluator], Array]
-) -> dict[str, float]:
-    """What each of `Context.evaluators` measures of these scores of its documents, by the names of
-    the columns."""
-    return {
-        place + name: value
-        for place, evaluator in evaluators.items()
-        for name, value in evaluator.means(scores(evaluator)).items()
-    }
-
-
-def by_params(params: Array) -> Callable[[Evaluator], Array]:
-    """The scores of the experiment's ranker with these parameters, for `evaluated`."""
-    return lambda evaluator: evaluator.scores(params)
+Scores = Callable[[Evaluator], Array]  # what a ranker gives to the documents of an evaluator
 
 
 @dataclass(frozen=True)
@@ -65,23 +61,80 @@ class Context:
     notes: tuple[str, ...]
     measures: tuple[Measure, ...] = ()  # recorded besides the usual columns
 
-    def evaluator(self, data: Dataset | None = None) -> Evaluator:
-        """Measures rankers on the test queries, or on other data."""
+    @classmethod
+    def load(
+        cls,
+        e: Experiment,
+        out: Path | None,
+        options: RunOptions,
+        watch: Callable[[Progress], None],
+    ) -> Context:
+        """Load the data of an experiment, and check that it can be run on them."""
+        measures = parse_measures(options.measures)
+        train, test = e.data.load("train"), e.data.load("test")
+        notes = check_labels(measures, test, "the test queries")
+        validation = validation_of(e, train)
+        if validation is not None:
+            check_labels(measures, validation, "the validation queries")
+        if every_round := [each.name for each in measures if each.kind == "online"]:
+            notes += (f"rounds are made one by one, to record {', '.join(every_round)}",)
+        population = checked_population(e, train, test)
+        if out is not None:
+            check_in_files(e)
+        its_identity = identity(e, train, test, validation)
+        return cls(
+            experiment=e,
+            train=train,
+            test=test,
+            validation=validation,
+            population=population,
+            identity=its_identity,
+            folder=None if out is None else Folder(out / folder_name(e, its_identity)),
+            threads=Threads(options.threads),
+            engine=engine_maker(options.engine),
+            watch=watch,
+            per_query=options.per_query,
+            notes=notes_of(e, train, test) + notes,
+            measures=measures,
+        )
+
+    def evaluator(self, data: Dataset) -> Evaluator:
+        """Measures rankers on these queries."""
         e, p, tables = self.experiment, self.population, self.population.tables(DEPTH)
         models = p.models[: p.clients]
         shares = np.bincount(models.ravel(), minlength=len(p.click_models)) / models.size
-        clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
-        plain, more = self.engine.name == "debug", self.measured("offline")
-        asked = data or self.test, clicks, e.empty, e.seed, self.threads, plain, more
-        return Evaluator(e.ranker, *asked)
+        return Evaluator(
+            e.ranker,
+            data,
+            clicks=() if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True)),
+            empty=e.empty,
+            seed=e.seed,
+            threads=self.threads,
+            plain=self.engine.name == "debug",
+            more=self.measured("offline"),
+        )
 
-    def evaluators(self) -> dict[str, Evaluator]:
-        """What the ranker is measured on while it learns, by the beginning of the columns' names:
-        the test queries, and the validation queries if the experiment says so."""
-        found = {"": self.evaluator()}
-        if self.validation is not None:
-            found[VALIDATION] = self.evaluator(self.validation)
+    @cached_property
+    def on_test(self) -> Evaluator:
+        return self.evaluator(self.test)
+
+    @cached_property
+    def on_validation(self) -> Evaluator | None:
+        """The evaluator of the validation queries, if the experiment is measured on them."""
+        return None if self.validation is None else self.evaluator(self.validation)
+
+    def evaluate(self, scores: Scores) -> dict[str, float]:
+        """The offline columns of a ranker: measures on the test queries, and on the validation
+        queries if the experiment says so."""
+        found = self.on_test.means(scores(self.on_test))
+        if self.on_validation is not None:
+            validated = self.on_validation.means(scores(self.on_validation))
+            found |= {VALIDATION + name: value for name, value in validated.items()}
         return found
+
+    def evaluate_params(self, params: Array) -> dict[str, float]:
+        """`evaluate` the experiment's ranker with these parameters."""
+        return self.evaluate(lambda evaluator: evaluator.scores(params))
 
     def measured(self, kind: Literal["offline", "online", "run"]) -> tuple[Measure, ...]:
         """The measures of a kind that were asked for."""
@@ -102,14 +155,13 @@ class Context:
 
     def files(self) -> dict[str, str]:
         """The files that a run's folder begins with: its config, and what it is made on."""
+        contents = {"train": self.train.content, "test": self.test.content}
+        if self.validation is not None:
+            contents["validation"] = self.validation.content
         about = {
             "identity": self.identity,
             "results": RESULTS,
-            "data": {
-                "train": self.train.content,
-                "test": self.test.content,
-                **({} if self.validation is None else {"validation": self.validation.content}),
-            },
+            "data": contents,
             "features": {
                 "number": self.train.width,
                 **about_features(self.train.names, self.train.normalisation),
@@ -126,12 +178,13 @@ class Context:
         if self.experiment.baseline is not None:
             where = self.folder and self.folder.path
             raise Mistake(f"{where} has no results per query: delete it to make it again")
-        self.keep(self.evaluator().per_query(params.astype(np.float32)))
+        self.keep_query_scores(self.on_test.scores(params))
 
-    def keep(self, values: Array) -> None:
+    def keep_query_scores(self, scores: Array) -> None:
+        """The same for any scores of the documents."""
         assert self.folder is not None
-        names = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
-        self.folder.keep_queries(names, self.evaluator().measures, values)
+        ids = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
+        self.folder.keep_queries(ids, self.on_test.measures, self.on_test.of_scores(scores))
 
     def final(
         self, metrics: Metrics, seconds: tuple[float, float], notes: tuple[str, ...]
@@ -167,9 +220,20 @@ class Context:
             "notes": list(notes),
         }
 
-    def finished(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> Result:
-        if self.folder is not None:
+    def result(
+        self, params: Array, metrics: Metrics, final: dict[str, Any], found: bool = False
+    ) -> Result:
+        """The result of this run; stored, unless it was `found`."""
+        if self.folder is not None and not found:
             self.folder.finish(params, metrics, final)
-        path, data = self.folder.path if self.folder else None, self.train
-        about = data.names, data.normalisation
-        return Result(self.experiment, params, metrics, final, path, data.width, False, *about)
+        return Result(
+            self.experiment,
+            params,
+            metrics,
+            final,
+            folder=None if self.folder is None else self.folder.path,
+            features=self.train.width,
+            found=found,
+            names=self.train.names,
+            normalisation=self.train.normalisation,
+        )

@@ -1,8 +1,9 @@
-"""How a run is executed: its threads and its engine. Results do not depend on the threads, and on
-the engine only by rounding."""
+"""How a run is executed: its threads, its engine, and what is recorded besides the usual. Results
+do not depend on the threads, and on the engine only by rounding."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -13,6 +14,7 @@ from foltr.core.errors import require
 from foltr.core.seeds import Stream, SystemStream
 from foltr.core.spec import coerce
 from foltr.core.system.process import Threads
+from foltr.core.world.measures import Measure
 from foltr.core.world.population import Population, nobody
 from foltr.experiment import Experiment
 from foltr.simulation.engines.debug import Debug
@@ -53,10 +55,13 @@ class Simulated:
     def __call__(
         self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
     ) -> Engine:
-        parts = e.device_learner, e.ranker, p, seed, first_memory(e, p, params)
-        malicious = nobody if e.attackers is None else e.attackers
+        kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
+        memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers) before the first round
+        parts = e.device_learner, e.ranker, p, seed, memory
         noise = None if self.noise == "address" else from_system
-        how: dict[str, Any] = {"privacy": e.privacy, "malicious": malicious, "noise": noise}
+        how: dict[str, Any] = {
+            "privacy": e.privacy, "malicious": e.attackers or nobody, "noise": noise,
+        }  # fmt: skip
         if self.name == "debug":
             return Debug(*parts, **how)
         from foltr.simulation.engines.local import Local  # loads numba
@@ -67,12 +72,6 @@ class Simulated:
 def from_system(client: int) -> Stream:
     """The stream of a real device's noise: nobody can repeat it."""
     return SystemStream()
-
-
-def first_memory(e: Experiment, p: Population, params: Array) -> Array:
-    """What each device keeps before the first round."""  # (clients, numbers)
-    kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
-    return np.tile(kept, (len(p.first), 1))
 
 
 def engine_maker(engine: str | MakeEngine) -> MakeEngine:
@@ -88,6 +87,25 @@ def checked_threads(threads: Any) -> int:
 def check_engine(engine: str) -> None:
     known = " or ".join(map(repr, ENGINES))
     require(engine in ENGINES, f"engine must be {known}, got {engine!r}")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What may be chosen for a run beside its experiment. Its identity does not depend on it."""
+
+    threads: int = 1
+    engine: str | MakeEngine = ENGINES[0]
+    per_query: bool = False  # keep the final ranker's measures on each held-out query
+    measures: str | Sequence[str | Measure] = ()  # recorded besides the usual columns
+    log: str | Sequence[str] = ()  # tools that log the run: `runs.sinks`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threads", checked_threads(self.threads))
+        if isinstance(self.engine, str):
+            check_engine(self.engine)
+
+
+USUAL = RunOptions()
 
 
 def compiling_notice() -> str:

@@ -18,6 +18,7 @@ import csv
 import io
 import json
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,10 +71,15 @@ UNREADABLE = (
 class Damaged(Mistake):
     """A folder of a run whose files cannot be read, or are not as they were written."""
 
-    def __init__(self, what: Path, why: str, heals: bool, way_out: str) -> None:
-        super().__init__(f"{what} cannot be read ({why}): {way_out}")
-        self.what, self.why = what, why
-        self.heals = heals  # whether it may be made again in its place
+    def __init__(self, what: Path, error: BaseException, way_out: str = "") -> None:
+        self.what, self.why = what, why(error)
+        # Whether it may be made again in its place, because the content itself is wrong. What
+        # cannot be opened may be whole, and a Mistake has another reason.
+        cannot_open = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        self.heals = not cannot_open and not isinstance(error, Mistake)
+        again = "the command that made it makes it again, `foltr clean --damaged` deletes it"
+        way_out = way_out or (again if self.heals else "if it is damaged, delete it")
+        super().__init__(f"{what} cannot be read ({self.why}): {way_out}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Folder:
             with regular(file) as opened, np.load(opened, allow_pickle=False) as stored:
                 return _resumed(dict(stored))
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it to start this run again") from None
+            raise Damaged(file, error, "delete it to start this run again") from None
 
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
@@ -138,9 +144,7 @@ class Folder:
         files |= {name: (self.path / name).read_bytes() for name in (CONFIG, ENVIRONMENT)}
         files["result"] = _canonical(final)
         sums = {name: _sum(content) for name, content in files.items()}
-        write_whole(
-            self.path / RESULT, json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n"
-        )
+        self._write_json(RESULT, {**final, SUMS: sums})
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def final(self) -> dict[str, Any] | None:
@@ -198,14 +202,12 @@ class Folder:
         except Damaged:
             raise
         except UNREADABLE as error:
-            raise damaged(self.path, error) from None
+            raise Damaged(self.path, error) from None
 
     def fail(self, error: str, details: str) -> None:
         """Record why the last attempt failed; the next attempt deletes the record."""
         self.create()
-        write_whole(
-            self.path / FAILED, json.dumps({"error": error, "details": details}, indent=1) + "\n"
-        )
+        self._write_json(FAILED, {"error": error, "details": details})
 
     def failure(self) -> str | None:
         try:
@@ -218,20 +220,20 @@ class Folder:
     def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
         """The final ranker on each held-out query, values (q, measures); empty where a measure is
         undefined."""
-        known = [
-            [None if np.isnan(value) else value for value in column]
-            for column in values.T.tolist()
-        ]
-        write_whole(
-            self.path / QUERIES, Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv()
-        )
+        columns: dict[str, list[Any]] = {"query": ids}
+        for name, column in zip(names, values.T.tolist(), strict=True):
+            columns[name] = [None if np.isnan(value) else value for value in column]
+        write_whole(self.path / QUERIES, Tidy(columns).csv())
 
     def keep_measures(self, found: dict[str, tuple[str, float | None, str]]) -> None:
         """Store measures of the final parameters, by name: the spec of each, its value, and the
         hash of the user's file that defines it (nothing for foltr's own)."""
         stored = {**self._kept(), **{name: list(each) for name, each in found.items()}}
-        table = {"params": _sum(content_of(self.path / PARAMS)), "measures": stored}
-        write_whole(self.path / MEASURED, json.dumps(table, indent=1, allow_nan=False) + "\n")
+        params = _sum(content_of(self.path / PARAMS))
+        self._write_json(MEASURED, {"params": params, "measures": stored})
+
+    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+        write_whole(self.path / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     def kept_measures(self) -> dict[str, Any]:
         """What `keep_measures` stored, as numbers of result.json: the values, and under `measures`
@@ -264,7 +266,7 @@ class Folder:
                 for name, (spec, value, code) in table["measures"].items()
             }
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it") from None
+            raise Damaged(file, error, "delete it") from None
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
@@ -273,16 +275,13 @@ class Folder:
             return []
         try:
             names, *rows = csv.reader(io.StringIO(text_of(file), newline=""))
-            table = [dict(zip(names, row, strict=True)) for row in rows]
-            return [
-                {
-                    name: value if name == "query" else float(value) if value else None
-                    for name, value in row.items()
-                }
-                for row in table
-            ]
+            table: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
+            for row in table:
+                for name in row.keys() - {"query"}:
+                    row[name] = float(row[name]) if row[name] else None
+            return table
         except UNREADABLE as error:
-            raise _damaged(file, error, "delete it and ask for it again") from None
+            raise Damaged(file, error, "delete it and ask for it again") from None
 
     def heal(self) -> str:
         """Delete what is damaged, so that it is made again; only for who holds the run's lock.
@@ -317,26 +316,6 @@ def _sum(content: bytes) -> str:
     return blake2b(content, digest_size=8).hexdigest()
 
 
-def damaged(folder: Path, error: BaseException) -> Damaged:
-    way_out = (
-        "the command that made it makes it again, `foltr clean --damaged` deletes it"
-        if _heals(error)
-        else "if it is damaged, delete it"
-    )
-    return _damaged(folder, error, way_out)
-
-
-def _damaged(what: Path, error: BaseException, way_out: str) -> Damaged:
-    return Damaged(what, why(error), _heals(error), way_out)
-
-
-def _heals(error: BaseException) -> bool:
-    """Whether the content itself is wrong. What cannot be opened may be whole, and a Mistake has
-    another reason."""
-    cannot_open = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-    return not cannot_open and not isinstance(error, Mistake)
-
-
 def why(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | Path):
         return f"{Path(error.filename).name} is missing"
@@ -346,20 +325,18 @@ def why(error: BaseException) -> str:
 def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, tuple[float, float]]:
     """What `Folder.checkpoint` put into its arrays."""
 
-    def family(name: str) -> dict[str, Array]:
-        return {
-            key[len(name) + 1 :]: part
-            for key, part in arrays.items()
-            if key.startswith(f"{name}.")
-        }
+    families: dict[str, dict[str, Array]] = defaultdict(dict)
+    for key, part in arrays.items():
+        family, _, name = key.partition(".")
+        families[family][name] = part
 
     def memory_of(name: str) -> tuple[Array, ...]:
-        return tuple(family(name)[str(i)] for i in range(len(family(name))))
+        return tuple(families[name][str(i)] for i in range(len(families[name])))
 
     rounds = int(arrays["t"]), int(arrays.get("withheld", 0))
     state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), *rounds)
-    online = {name: part.tolist() for name, part in family("online").items()}
-    offline = {name: part.tolist() for name, part in family("offline").items()}
+    online = {name: part.tolist() for name, part in families["online"].items()}
+    offline = {name: part.tolist() for name, part in families["offline"].items()}
     metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
     made, busy = arrays["seconds"].tolist()
     return state, arrays["memory"], metrics, (made, busy)

@@ -7,7 +7,7 @@ needed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,12 +78,8 @@ class LeavingDocuments:
     def of(cls, p: Population, leaving: Array, remaining: Array) -> LeavingDocuments:
         ranges = sorted({(int(p.first[c]), int(p.last[c])) for c in leaving.tolist()})
         blocks = np.concatenate([np.arange(first, last) for first, last in ranges])
-        rows = np.concatenate(
-            [
-                p.rows[start:stop]
-                for start, stop in zip(p.starts[blocks], p.stops[blocks], strict=True)
-            ]
-        )
+        pieces = zip(p.starts[blocks], p.stops[blocks], strict=True)
+        rows = np.concatenate([p.rows[start:stop] for start, stop in pieces])
         offsets = np.append(0, np.cumsum(p.stops[blocks] - p.starts[blocks]))
         shared = np.zeros(p.data.documents, bool)
         for c in remaining.tolist():
@@ -91,9 +87,8 @@ class LeavingDocuments:
         docs = p.data.storage[rows][:, : p.data.width]
         own = np.zeros(p.data.width, bool)
         if not shared[rows].all():
-            own = (docs != 0.0).any(axis=0) & ~(
-                p.data.storage[shared][:, : p.data.width] != 0.0
-            ).any(axis=0)
+            others = p.data.storage[shared][:, : p.data.width]
+            own = (docs != 0.0).any(axis=0) & ~(others != 0.0).any(axis=0)
         return cls(docs, offsets, own)
 
     def centred_scores(self, ranker: Ranker, params: Array) -> Array:
@@ -111,10 +106,8 @@ class LeavingDocuments:
             return None
         without = self.docs.copy()
         without[:, self.own] = 0.0
-        scores, less = (
-            self._scores(ranker, params, self.docs),
-            self._scores(ranker, params, without),
-        )
+        scores = self._scores(ranker, params, self.docs)
+        less = self._scores(ranker, params, without)
         spread = float(np.sqrt(np.square(self._centred(scores)[0]).mean()))
         return float((scores - less)[marked].mean()) / spread if spread > 0.0 else 0.0
 
@@ -144,21 +137,17 @@ def compared(
         "after": after,
         **{f"retrained {i}": each for i, each in enumerate(retrained, 1)},
     }
+
+    def of_all(measure: Callable[[Result], Any]) -> dict[str, Any]:
+        return {name: measure(each) for name, each in rankers.items()}
+
     measures: dict[str, Any] = {
-        "ndcg@10": {name: each.final["ndcg@10"] for name, each in rankers.items()},
-        "own_ndcg@10": {
-            name: own_ndcg(run, clients, each.params) for name, each in rankers.items()
-        },
-        "mark": {name: theirs.mark(e.ranker, each.params) for name, each in rankers.items()},
-        "distance": {
-            name: float(np.sqrt(np.square(each.params - goal).sum()))
-            for name, each in rankers.items()
-        },
-        "cosine": {name: cosine(each.params, goal) for name, each in rankers.items()},
-        "runs": {
-            name: None if each.folder is None else each.folder.name
-            for name, each in rankers.items()
-        },
+        "ndcg@10": of_all(lambda each: each.final["ndcg@10"]),
+        "own_ndcg@10": of_all(lambda each: own_ndcg(run, clients, each.params)),
+        "mark": of_all(lambda each: theirs.mark(e.ranker, each.params)),
+        "distance": of_all(lambda each: float(np.sqrt(np.square(each.params - goal).sum()))),
+        "cosine": of_all(lambda each: cosine(each.params, goal)),
+        "runs": of_all(lambda each: None if each.folder is None else each.folder.name),
     }
     if len(retrained) >= FEWEST:
         scores = [theirs.centred_scores(e.ranker, each.params) for each in rankers.values()]

@@ -1,4 +1,8 @@
-"""The identity of a run, the name of its folder, and how such a folder is recognised."""
+"""The identity of a run, the name of its folder, and how such a folder is recognised.
+
+Which code made a run (its engine, the compiler of the kernels, and the kind of CPU that they were
+compiled for) is stored beside the results and is not part of its identity. A finished run that
+other code made is found, with a note. An unfinished one is not continued."""
 
 from __future__ import annotations
 
@@ -19,6 +23,13 @@ from foltr.simulation.runs.folder import CONFIG, FAILED, RESULT, RESULTS
 RUN_FILES = (CONFIG, RESULT)  # either shows that a folder holds a run
 CLASS = r"[^\W\d]\w*"
 FOLDER_NAME = re.compile(rf"{CLASS}-{CLASS}(-{CLASS})?-(?P<identity>[0-9a-f]{{16}})")
+ENGINE, COMPILED = "engine", "compiled"  # in environment.json
+PLAIN = "debug"  # the engine whose clients are plain Python
+# what is compared -> how a message calls it. LLVM names the same CPU differently in different
+# versions, so a CPU is compared only where the versions are equal.
+VERSIONS = {"numba": "numba", "llvmlite": "llvmlite"}
+TARGET = {"cpu": "CPU", "settings": "numba's settings:"}
+FEATURES = "cpu_features"
 
 
 def identity(
@@ -27,13 +38,8 @@ def identity(
     """A hash of the resolved config, the data's content (with that of the validation queries, if
     they are used), all source files that are not foltr's, RESULTS, and the revisions of components
     that have one. It does not depend on threads, paths or the engine."""
-    parts = [
-        RESULTS,
-        e.config(),
-        train.content,
-        test.content,
-        sorted(filter(None, sources_behind(e).values())),
-    ]
+    sources = sorted(filter(None, sources_behind(e).values()))
+    parts: list[Any] = [RESULTS, e.config(), train.content, test.content, sources]
     if validation is not None:
         parts.append({"validation": validation.content})
     if found := revisions(e):  # an empty one more would be another identity for every run
@@ -82,33 +88,14 @@ def folders_of_foltr(path: Path) -> list[Path]:
     return sorted(folder for folder in named if any((folder / name).is_file() for name in files))
 
 
-# Which code made a run: its engine, the compiler of the kernels, and the kind of CPU that they
-# were compiled for. It is stored beside the results and is not part of a run's identity. A
-# finished run that other code made is found, with a note. An unfinished one is not continued.
-
-ENGINE, COMPILED = "engine", "compiled"  # in environment.json
-PLAIN = "debug"  # the engine whose clients are plain Python
-# what is compared -> how a message calls it. LLVM names the same CPU differently in different
-# versions, so a CPU is compared only where the versions are equal.
-VERSIONS = {"numba": "numba", "llvmlite": "llvmlite"}
-TARGET = {"cpu": "CPU", "settings": "numba's settings:"}
-FEATURES = "cpu_features"
-
-
-def uses_kernels(e: Experiment, engine: str) -> bool:
-    """Whether the parameters of a run depend on compiled code. In the plain engine that is the
-    arithmetic of robust rules and of attacks that look at messages; the mean is a plain sum, which
-    every compiler rounds alike."""
-    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
-    return engine != PLAIN or not plain_server
-
-
 def made_with(e: Experiment, engine: str) -> dict[str, Any]:
     """The entries of environment.json that say which code makes this run here. A baseline has no
-    engine."""
+    engine. In the plain engine, the arithmetic of robust rules and of attacks that look at
+    messages is compiled; the mean is a plain sum, which every compiler rounds alike."""
     if e.baseline is not None:
         return {ENGINE: None, COMPILED: None}
-    if not uses_kernels(e, engine):
+    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
+    if engine == PLAIN and plain_server:
         return {ENGINE: engine, COMPILED: None}
     from foltr.kernels.compiler import target, versions  # loads numba
 

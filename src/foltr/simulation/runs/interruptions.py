@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from foltr.core.system.lock import Claim
 from foltr.simulation.runs.folder import Folder
 
 
@@ -49,10 +50,15 @@ def print_in_handler(line: str) -> None:
 
 class Interruptions:
     """Stops a run on signals or, in a sweep, which handles the signals itself, when `stop()` is
-    true."""
+    true. The progress is written to the run's `claim`."""
 
-    def __init__(self, folder: Folder | None, stop: Callable[[], bool] | None = None) -> None:
-        self.folder, self.stop = folder, stop
+    def __init__(
+        self,
+        folder: Folder | None,
+        stop: Callable[[], bool] | None = None,
+        claim: Claim | None = None,
+    ) -> None:
+        self.folder, self.stop, self.claim = folder, stop, claim
         self.asked = 0  # the signal that asked to stop
         self.under_way = False  # before the end of a round there is nothing new to save
         self._ours = ExitStack()
@@ -89,8 +95,11 @@ class Interruptions:
         if not self._after_compiling(stop):
             stop()
 
-    def ask_outside(self) -> None:
-        if self.stop is not None and self.stop():
+    def report(self, t: int, rounds: int) -> None:
+        """So many rounds are done. About once a second, the claim says so, and `stop` is asked."""
+        self.under_way = True
+        reported = self.claim is not None and self.claim.report(t, rounds)
+        if reported and self.stop is not None and self.stop():
             self.asked = signal.SIGTERM
 
     def obey(self, t: int, rounds: int) -> None:

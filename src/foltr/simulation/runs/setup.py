@@ -1,8 +1,8 @@
-"""From an experiment to the parts of a federation: clients, delivery of messages, engine."""
+"""From an experiment to the parts of a federation: clients, delivery of messages, engine; with
+checks of the experiment and its data before it runs, and notes for readers of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -48,22 +48,15 @@ def population_of(e: Experiment, data: Dataset) -> Population:
         require(count < data.queries, many)
         queries = stream(e.seed, "trusted").sample(data.queries, count)
         p = with_server_client(p, queries, e.users, e.learner.sessions)
-    return (
-        p
-        if e.attack is None or e.attack.users is None
-        else with_malicious_model(p, e.attack.users)
-    )
-
-
-def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
-    return nobody if e.attackers is None else e.attackers
+    if e.attack is None or e.attack.users is None:
+        return p
+    return with_malicious_model(p, e.attack.users)
 
 
 def delivery_of(e: Experiment, p: Population) -> Delivery:
-    changed = e.attack is not None and e.attack.rewrites
-    rewrite = (
-        MaliciousRewrite(e.attack, malicious_of(e)) if e.attack is not None and changed else None
-    )
+    rewrite = None
+    if e.attack is not None and e.attack.rewrites:
+        rewrite = MaliciousRewrite(e.attack, e.attackers or nobody)
     host = len(p.first) - 1 if e.aggregator.trusted_queries else None
     return Delivery(rewrite, e.dropout, e.channel, host)
 
@@ -100,10 +93,6 @@ def warmed_up(
     return done.params
 
 
-# Checks of an experiment together with its data, before it runs, and notes for readers of its
-# results.
-
-
 def validation_of(e: Experiment, train: Dataset) -> Dataset | None:
     """The validation queries, if the experiment uses them; raises if the data has none."""
     if e.evaluate_on is None:
@@ -135,10 +124,8 @@ def check_splits(train: Dataset, test: Dataset, source: str, second: str = "test
     require(same, f"{source}: train and {second} do not fit together: {shapes}")
     for name, data in (("train", train), (second, test)):
         low, high = int(data.labels.min()), int(data.labels.max())
-        wrong = (
-            f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .."
-            f" {data.grades - 1}"
-        )
+        reach = f"{source}: labels of {name} reach from {low} to {high}"
+        wrong = f"{reach}, but grades are 0 .. {data.grades - 1}"
         require(0 <= low and high < data.grades, wrong)
 
 

@@ -1,4 +1,4 @@
-"""Rounds in a folder: resume, learn, evaluate, record, checkpoint."""
+"""The rounds of a run: resume, learn, evaluate, record, checkpoint."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Engine, Learner, Observed
+from foltr.core import Array, Cohort, Engine, Observed
 from foltr.core.errors import require, shown
 from foltr.core.federation import Delivery, Participants, Server, State, federate
 from foltr.core.seeds import stream
-from foltr.core.system.lock import Claim
 from foltr.core.world.history import History
-from foltr.core.world.measures import Measure, OnlineMeasure, Round
-from foltr.experiment import Experiment
+from foltr.core.world.measures import OnlineMeasure, Round
 from foltr.privacy.guarantee import ledger_of
 from foltr.simulation.runs.client_rankers import of_clients
 from foltr.simulation.runs.columns import VALIDATION, Metrics
-from foltr.simulation.runs.context import Context, by_params, evaluated
+from foltr.simulation.runs.context import Context
 from foltr.simulation.runs.identity import check_same_code
 from foltr.simulation.runs.interruptions import Interruptions
 from foltr.simulation.runs.result import Progress, Result, known
@@ -44,193 +42,247 @@ class Stage:
     engine: Engine
     choose: Callable[[int], Array]
     delivery: Delivery
+    seed: int
 
 
-@dataclass(frozen=True)
-class Followed:
-    """How the rounds of a run ended."""
-
-    state: State
-    metrics: Metrics
-    seconds: tuple[float, float]  # over all processes that made it: in all, and inside kernels
-    engine: Engine
-    history: History | None
-
-
-def train(
-    run: Context, interruptions: Interruptions, claim: Claim | None
-) -> tuple[Result, History | None]:
+def train(run: Context, interruptions: Interruptions) -> tuple[Result, History | None]:
     """The experiment's own rounds: one stage."""
     e = run.experiment
     guarantee = ledger_of(e, run.train.width).plain()  # first: refuses what it cannot account for
-    server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
     params = e.ranker.init(run.train.width, stream(e.seed, "init")).astype(np.float64)
     parts = e, run.population, params, run.threads, run.engine
-    engine, delivery = engine_of(*parts), delivery_of(e, run.population)
-
-    choose = Participants(np.arange(e.clients), e.participation, e.seed)
+    stage = Stage(
+        until=e.rounds,
+        server=Server(e.device_learner, e.aggregator, e.optimizer, e.privacy),
+        engine=engine_of(*parts),
+        choose=Participants(np.arange(e.clients), e.participation, e.seed),
+        delivery=delivery_of(e, run.population),
+        seed=e.seed,
+    )
     history = None
     if e.history is not None:
         history = run.history(e.history, e.rounds, e.cohort, len(params))
-    stages = [Stage(e.rounds, server, engine, choose, delivery)]
-    made = follow(run, stages, lambda: warmed_up(*parts), e.seed, interruptions, claim, history)
-    clients, more = np.arange(e.clients), {"privacy": guarantee}
-    return concluded(run, made, clients, more, interruptions, claim), history
+    recorder = Recorder(run, [stage], interruptions, history)
+    state = follow(recorder, lambda: warmed_up(*parts))
+    return concluded(recorder, state, np.arange(e.clients), {"privacy": guarantee}), history
 
 
-def concluded(
-    run: Context,
-    made: Followed,
-    clients: Array,
-    more: dict[str, Any],
-    interruptions: Interruptions,
-    claim: Claim | None,
-) -> Result:
+def follow(recorder: Recorder, start: Callable[[], Array]) -> State:
+    """Make all stages, from `start()` or from where they were stopped."""
+    run, state = recorder.run, recorder.begin(start)
+    # an engine that wants a checkpoint after every round gets its rounds one by one, and so do
+    # measures of every round, which look at messages
+    one_by_one = run.engine.checkpoint_seconds == 0.0 or bool(recorder.online)
+    for stage in recorder.stages:
+        recorder.stage = stage
+        stretch = None if one_by_one else stretch_of(stage, len(state.params))
+        if stretch is None:
+            state = plain_rounds(stage, state, recorder)
+        else:
+            state = fused_rounds(stage, state, recorder, stretch)
+    if recorder.history is not None:
+        recorder.history.flush()
+    return state
+
+
+def plain_rounds(stage: Stage, state: State, recorder: Recorder) -> State:
+    """The rounds of a stage by `federate`: up to the next stop, and on from there if the run has
+    not lost its patience."""
+    while state.t < stage.until and not recorder.lost_patience:
+        until = max(recorder.next_stop(state.t), state.t + 1)
+        state = by_definition(stage, state, recorder, until)
+    return state
+
+
+def fused_rounds(stage: Stage, state: State, recorder: Recorder, stretch: Stretch) -> State:
+    """The rounds of a stage, as many in one compiled call as fit in STRETCH_SECONDS. A round whose
+    messages are stored, and one that a stretch leaves to the definition, is made by `federate`."""
+    count = 1
+    while state.t < stage.until and not recorder.lost_patience:
+        wanted = min(count, stretch.most, recorder.next_stop(state.t) - state.t)
+        made = 0
+        if wanted:
+            begun = time.monotonic()
+            state, seen = stretch.advance(state, wanted)
+            made = len(seen)
+            spent = max(1e-9, time.monotonic() - begun) / max(1, made)
+            count = max(1, min(4 * count, int(STRETCH_SECONDS / spent)))
+            if made:
+                recorder.fused(state, seen)
+        if not wanted or made < wanted:
+            state = by_definition(stage, state, recorder, state.t + 1)
+    return state
+
+
+def by_definition(stage: Stage, state: State, recorder: Recorder, until: int) -> State:
+    parts = stage.server, stage.engine, state, until, stage.choose, stage.seed
+    return federate(*parts, recorder.round, stage.delivery)
+
+
+class Recorder:
+    """What is kept of the rounds of a run: measures, stored messages, checkpoints, progress."""
+
+    def __init__(
+        self,
+        run: Context,
+        stages: list[Stage],
+        interruptions: Interruptions,
+        history: History | None,
+    ) -> None:
+        self.run, self.stages, self.stage = run, stages, stages[0]
+        self.interruptions, self.history = interruptions, history
+        self.rounds = stages[-1].until
+        self.online = run.measured("online")
+        self.metrics = Metrics()
+        self.params = np.empty(0)  # of the server before the round
+        self.first = 0  # rounds that were done when this process took over
+        self.began, self.saved = time.perf_counter(), time.monotonic()
+        # of earlier processes that made the run: in all, and inside kernels
+        self.seconds_before = (0.0, 0.0)
+
+    def begin(self, start: Callable[[], Array]) -> State:
+        """The state of the last checkpoint, or that of `start()`."""
+        folder, checkpoint = self.run.folder, None
+        if folder is not None:
+            if folder.has_checkpoint:
+                check_same_code(folder.path, folder.environment(), self.run.made_with)
+            folder.open(self.run.files())
+            checkpoint = folder.resume()
+        if checkpoint is None:
+            state = self.stage.server.init(start())
+            self.metrics.evaluate(0, self.run.evaluate_params(state.params))
+        else:
+            state, memory, self.metrics, self.seconds_before = checkpoint
+            for stage in self.stages:
+                stage.engine.memory = memory
+        self.first, self.params = state.t, state.params
+        self.metrics.expect(each.name for each in self.online)
+        self.saved = time.monotonic()
+        return state
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """What all processes that made the run took: in all, and inside kernels."""
+        in_all, in_kernels = self.seconds_before
+        return in_all + time.perf_counter() - self.began, in_kernels + self.run.threads.busy
+
+    @property
+    def lost_patience(self) -> bool:
+        """Whether the last `patience` evaluations brought no higher nDCG@10 on the validation
+        queries than those before."""
+        patience, metrics = self.run.experiment.patience, self.metrics
+        if patience is None:
+            return False
+        best = int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
+        return len(metrics.evaluated) - 1 - best >= patience
+
+    def next_stop(self, t: int) -> int:
+        """How many rounds are done when rounds that are made together after t must end: at an
+        evaluation, at the end of the stage, or before a round whose messages are stored."""
+        every = self.run.experiment.evaluate_every
+        stop = min(self.stage.until, (t // every + 1) * every)
+        if self.history is None:
+            return stop
+        return min(stop, -(-t // self.history.every) * self.history.every)
+
+    def round(self, state: State, sent: Cohort, observed: Observed | None) -> None:
+        """Record a round that `federate` made."""
+        more = self._measured(state.t, sent, observed) if self.online else {}
+        self.params = state.params
+        self.metrics.add_round(sent, observed, more)
+        if self.history is not None:
+            self.history.keep(state.t - 1, sent)
+        self._advanced(state)
+
+    def _measured(self, t: int, sent: Cohort, observed: Observed | None) -> dict[str, float]:
+        """The measures of round t that were asked for."""
+        asked, directions = self.params.astype(np.float32), sent.directions
+        if directions is None and len(sent):
+            directions = self.stage.server.learner.decode(sent.updates, asked)
+        elif directions is None:
+            directions = np.empty((0, len(asked)))
+        this, values = Round(t, asked, sent, directions, observed), {}
+        for measure in self.online:
+            value = cast(OnlineMeasure, measure).of_round(this)
+            number = isinstance(value, int | float | np.floating | np.integer)
+            given = f"{type(measure).__name__}.of_round gave {shown(value)} in round {t}"
+            require(number and not np.isinf(value), f"{given}: a number is due")
+            values[measure.name] = float(value)
+        return values
+
+    def fused(self, state: State, seen: Array) -> None:
+        """Record the rounds of one compiled call."""
+        self.metrics.add_rounds(seen)
+        self._advanced(state)
+
+    def _advanced(self, state: State) -> None:
+        """Evaluate, show the progress, save."""
+        run, t = self.run, state.t
+        self.interruptions.report(t, self.rounds)
+        if t % run.experiment.evaluate_every == 0 or t == self.rounds:
+            self.metrics.evaluate(t, run.evaluate_params(state.params))
+        notes = run.notes + self.stage.engine.notes
+        run.watch(Progress(run.experiment, t, self.first, self.rounds, self.metrics, notes))
+        every = run.engine.checkpoint_seconds
+        pause = CHECKPOINT_SECONDS if every is None else every
+        is_due = self.interruptions.asked or time.monotonic() - self.saved >= pause
+        if run.folder is not None and is_due and t < self.rounds:
+            if self.history is not None:
+                self.history.flush()
+            self.save(state)
+            self.interruptions.obey(t, self.rounds)
+
+    def save(self, state: State) -> None:
+        assert self.run.folder is not None
+        memory = self.stage.engine.memory
+        self.run.folder.checkpoint(state, memory, self.metrics, self.seconds)
+        self.saved = time.monotonic()
+
+
+def concluded(recorder: Recorder, state: State, clients: Array, more: dict[str, Any]) -> Result:
     """The result of a run whose rounds are over, with measures of the clients that are there in
-    the end. When these have taken a second, or a signal came, the rounds are saved."""
-    state, notes = made.state, run.notes + made.engine.notes
+    the end, and `more`. When measuring them has taken a second, or a signal came, the rounds are
+    saved."""
+    run, metrics, e = recorder.run, recorder.metrics, recorder.run.experiment
+    notes = run.notes + recorder.stage.engine.notes
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
         notes += (f"{few}: the ranker was not updated in them",)
-    e = run.experiment
-    if state.t < e.rounds and lost_patience(e, made.metrics):
+    if state.t < e.rounds and recorder.lost_patience:
         better = "no higher nDCG@10 on the validation queries"
         notes += (f"stopped early: {better} in {e.patience} evaluations in a row",)
-    late = [m.name for m in run.measures if began_late(made.metrics, m.name)]
-    if late:
+    if late := [m.name for m in run.measures if began_late(metrics, m.name)]:
         notes += (f"recorded only after the run was continued: {', '.join(late)}",)
-    final = run.final(made.metrics, made.seconds, notes)
+    final = run.final(metrics, recorder.seconds, notes)
     # asked for when all rounds had been made
     if absent := tuple(m for m in run.measured("offline") if m.name not in final):
-        asked = replace(run, measures=absent).evaluators()
-        found = evaluated(asked, by_params(state.params))
+        found = replace(run, measures=absent).evaluate_params(state.params)
         final |= {name: known(value) for name, value in found.items() if name not in final}
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
-    began, saved, rounds = time.monotonic(), False, state.t
+    began, is_saved, rounds = time.monotonic(), False, state.t
 
-    def told(done: int, of: int) -> None:
-        nonlocal saved
+    def measuring(done: int, of: int) -> None:
+        nonlocal is_saved
+        interruptions = recorder.interruptions
         interruptions.under_way = True
-        progress = Progress(
-            run.experiment, rounds, rounds, rounds, made.metrics, notes, (done, of)
-        )
-        run.watch(progress)
-        if claim is not None and claim.report(rounds, rounds):
-            interruptions.ask_outside()
-        if run.folder is None or not (
-            interruptions.asked or time.monotonic() - began > SAVE_AFTER_SECONDS
-        ):
-            return
-        if not saved:
-            run.folder.checkpoint(state, made.engine.memory, made.metrics, made.seconds)
-            saved = True
-        interruptions.obey(rounds, rounds)
+        run.watch(Progress(e, rounds, rounds, rounds, metrics, notes, (done, of)))
+        interruptions.report(rounds, rounds)
+        is_long = time.monotonic() - began > SAVE_AFTER_SECONDS
+        if run.folder is not None and (interruptions.asked or is_long):
+            if not is_saved:
+                recorder.save(state)
+                is_saved = True
+            interruptions.obey(rounds, rounds)
 
-    final |= of_clients(run, state.params, made.engine.memory, clients, told)
+    memory = recorder.stage.engine.memory
+    final |= of_clients(run, state.params, memory, clients, measuring)
     final |= more
-    if made.history is not None:
-        final["history"] = made.history.sum()
+    if recorder.history is not None:
+        final["history"] = recorder.history.sum()
     if run.folder is not None and run.per_query:
         run.keep_queries(state.params)
-    return run.finished(state.params, made.metrics, final)
-
-
-def follow(
-    run: Context,
-    stages: list[Stage],
-    start: Callable[[], Array],
-    seed: int,
-    interruptions: Interruptions,
-    claim: Claim | None,
-    history: History | None = None,
-) -> Followed:
-    """All stages, from `start()` or from where they were stopped."""
-    e, began, evaluators = run.experiment, time.perf_counter(), run.evaluators()
-    rounds, metrics, before, stored = stages[-1].until, Metrics(), (0.0, 0.0), None
-    if run.folder is not None:
-        if run.folder.has_checkpoint:
-            check_same_code(run.folder.path, run.folder.environment(), run.made_with)
-        run.folder.open(run.files())
-        stored = run.folder.resume()
-    if stored is None:
-        state = stages[0].server.init(start())
-        metrics.evaluate(0, evaluated(evaluators, by_params(state.params)))
-    else:
-        state, memory, metrics, before = stored
-        for stage in stages:
-            stage.engine.memory = memory
-    first, saved, stage, before_round = state.t, time.monotonic(), stages[0], state.params
-    every, online = run.engine.checkpoint_seconds, run.measured("online")
-    metrics.expect(each.name for each in online)
-
-    def seconds() -> tuple[float, float]:
-        return before[0] + time.perf_counter() - began, before[1] + run.threads.busy
-
-    def record(state: State, sent: Cohort, observed: Observed | None) -> None:
-        nonlocal before_round
-        more = {}
-        if online:
-            more = of_round(online, state.t, before_round, sent, observed, stage.server.learner)
-            before_round = state.params
-        metrics.add_round(sent, observed, more)
-        if history is not None:
-            history.keep(state.t - 1, sent)
-        after(state)
-
-    def after(state: State) -> None:
-        nonlocal saved
-        interruptions.under_way = True
-        if state.t % e.evaluate_every == 0 or state.t == rounds:
-            metrics.evaluate(state.t, evaluated(evaluators, by_params(state.params)))
-        run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
-        if claim is not None and claim.report(state.t, rounds):
-            interruptions.ask_outside()
-        most = CHECKPOINT_SECONDS if every is None else every
-        due = interruptions.asked or time.monotonic() - saved >= most
-        if run.folder is not None and due and state.t < rounds:
-            if history is not None:
-                history.flush()
-            run.folder.checkpoint(state, stage.engine.memory, metrics, seconds())
-            saved = time.monotonic()
-            interruptions.obey(state.t, rounds)
-
-    def next_stop(t: int) -> int:
-        """How many rounds are done when a stretch after t rounds must end: at an evaluation, at
-        the end of the stage, or before a round whose messages are stored, which `federate`
-        makes."""
-        stop = min(stage.until, (t // e.evaluate_every + 1) * e.evaluate_every)
-        return stop if history is None else min(stop, -(-t // history.every) * history.every)
-
-    for stage in stages:
-        parts = stage.server, stage.engine, stage.choose, stage.delivery, seed
-        # an engine that wants a checkpoint after every round gets its rounds one by one, and so do
-        # measures of every round, which look at messages
-        whole = every == 0.0 or bool(online)
-        stretch = None if whole else stretch_of(*parts, len(state.params))
-        count = 1
-        while state.t < stage.until and not lost_patience(e, metrics):
-            wanted = 0
-            if stretch is not None:
-                wanted = min(count, stretch.most, next_stop(state.t) - state.t)
-            if stretch is not None and wanted:
-                begun = time.monotonic()
-                state, seen = stretch.advance(state, wanted)
-                spent = max(1e-9, time.monotonic() - begun) / max(1, len(seen))
-                count = max(1, min(4 * count, int(STRETCH_SECONDS / spent)))
-                if len(seen):
-                    metrics.add_rounds(seen)
-                    after(state)
-                if len(seen) == wanted:
-                    continue
-            # all rounds, or the one that a stretch leaves to the definition
-            one, few = stretch is not None, e.patience is not None
-            until = state.t + 1 if one else next_stop(state.t) if few else stage.until
-            here = stage.server, stage.engine, state, until, stage.choose
-            state = federate(*here, seed, record, stage.delivery)
-    if history is not None:
-        history.flush()
-    return Followed(state, metrics, seconds(), stages[-1].engine, history)
+    return run.result(state.params, metrics, final)
 
 
 def began_late(metrics: Metrics, name: str) -> bool:
@@ -239,51 +291,10 @@ def began_late(metrics: Metrics, name: str) -> bool:
     return bool(np.isnan(values[0]) and not np.isnan(values[-1]))
 
 
-def lost_patience(e: Experiment, metrics: Metrics) -> bool:
-    """Whether the last `patience` evaluations brought no higher nDCG@10 on the validation queries
-    than those before."""
-    if e.patience is None:
-        return False
-    best = int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
-    return len(metrics.evaluated) - 1 - best >= e.patience
-
-
-def of_round(
-    measures: tuple[Measure, ...],
-    t: int,
-    params: Array,
-    sent: Cohort,
-    observed: Observed | None,
-    learner: Learner,
-) -> dict[str, float]:
-    """The measures of round t, which began with these parameters."""
-    asked = params.astype(np.float32)
-    directions = sent.directions
-    if directions is None:
-        directions = (
-            learner.decode(sent.updates, asked) if len(sent) else np.empty((0, len(asked)))
-        )
-    this = Round(t, asked, sent, directions, observed)
-    found = {}
-    for measure in measures:
-        value = cast(OnlineMeasure, measure).of_round(this)
-        number = isinstance(value, int | float | np.floating | np.integer)
-        given = f"{type(measure).__name__}.of_round gave {shown(value)} in round {t}"
-        require(number and not np.isinf(value), f"{given}: a number is due")
-        found[measure.name] = float(value)
-    return found
-
-
-def stretch_of(
-    server: Server,
-    engine: Engine,
-    choose: Callable[[int], Array],
-    delivery: Delivery,
-    seed: int,
-    dim: int,
-) -> Stretch | None:
-    """What makes rounds of these parts in compiled stretches. None where nothing does (a note then
+def stretch_of(stage: Stage, dim: int) -> Stretch | None:
+    """What makes rounds of this stage in compiled stretches. None where nothing does (a note then
     names what is missing), or where threads over the clients of a round are faster."""
+    choose, engine = stage.choose, stage.engine
     if not isinstance(choose, Participants):
         return None
     from foltr.simulation.engines.local import Local  # loads numba
@@ -292,7 +303,7 @@ def stretch_of(
         return None
     from foltr.simulation.engines.stretch import Stretch, missing, parts_of
 
-    parts = parts_of(server, engine, choose, delivery, seed, dim)
+    parts = parts_of(stage.server, engine, choose, stage.delivery, stage.seed, dim)
     if parts is None:
         return None
     if names := missing(parts):

@@ -117,9 +117,8 @@ class TrainedRanker:
 def qrels(data: Dataset) -> Iterator[str]:
     """Lines `qid 0 docid grade` of a data set's labels."""
     for q, (query, names) in enumerate(_named(data)):
-        for name, grade in zip(
-            names, data.labels[0, data.offsets[q] : data.offsets[q + 1]], strict=True
-        ):
+        grades = data.labels[0, data.offsets[q] : data.offsets[q + 1]]
+        for name, grade in zip(names, grades, strict=True):
             yield f"{query} 0 {name} {grade}"
 
 
@@ -174,11 +173,8 @@ def load_ranker(path: str | Path) -> TrainedRanker:
         content = json.loads(path.read_text())
         with np.errstate(over="ignore"):  # what is infinite then is refused below
             params = np.array(content["params"], np.float64).astype(np.float32)
-        version, spec, features = (
-            content["foltr-ranker"],
-            str(content["ranker"]),
-            int(content["features"]),
-        )
+        version = content["foltr-ranker"]
+        spec, features = str(content["ranker"]), int(content["features"])
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
@@ -214,8 +210,6 @@ def _check_copies(content: dict[str, Any], trained: TrainedRanker) -> None:
 def rank(trained: TrainedRanker, docs: Array, k: int | None = None, raw: bool = False) -> Array:
     """Indices of the best k documents, best first. With `raw`, features are raw features of all
     documents of one query, and are normalised as in training."""
-    require(
-        isinstance(trained, TrainedRanker),
-        f"rank takes a trained ranker (result.trained), got {trained!r}",
-    )
+    one = f"rank takes a trained ranker (result.trained), got {trained!r}"
+    require(isinstance(trained, TrainedRanker), one)
     return trained.rank(docs, k, raw=raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from foltr.core.errors import Mistake, require
 from foltr.core.federation import Participants, Rewrite, Server, cohort_size, participants
 from foltr.core.guards import described
 from foltr.core.seeds import Stream, stream
-from foltr.core.system.lock import Claim
 from foltr.core.world.history import History
 from foltr.core.world.population import Population
 from foltr.core.world.protocols import Past, Phase, Unlearner
@@ -28,9 +28,10 @@ from foltr.simulation.runs.context import Context
 from foltr.simulation.runs.interruptions import Interruptions
 from foltr.simulation.runs.result import Result
 from foltr.simulation.runs.setup import delivery_of, engine_of, warmed_up
-from foltr.simulation.runs.train import Stage, concluded, follow
+from foltr.simulation.runs.train import Recorder, Stage, concluded, follow
 
-NUMBER = 4  # bytes
+NUMBER_BYTES = 4
+WHO = ("remaining", "leaving", "stored")  # take part in a phase
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,8 @@ class ChangedMessages:
         updates = np.asarray(self.send(sent.updates, sent.clients, t - self.first))
         given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
         require(updates.shape == sent.updates.shape, given)
-        require(
-            bool(np.isfinite(updates).all()),
-            f"round {t}: {self.name} sends numbers that are not finite",
-        )
+        infinite = f"round {t}: {self.name} sends numbers that are not finite"
+        require(bool(np.isfinite(updates).all()), infinite)
         return sent.sending(updates.astype(np.float32, copy=False))
 
 
@@ -72,45 +71,42 @@ class ChangedSteps:
         return self.keep(stepped), memory
 
 
-@dataclass(frozen=True)
-class Before:
-    """The run that clients leave."""
-
-    result: Result
-    history: Callable[[], History]  # what its devices stored
-
-
 def unlearn(
-    run: Context, before: Before, interruptions: Interruptions, claim: Claim | None
+    run: Context,
+    before: Result,
+    stored_before: Callable[[], History],
+    interruptions: Interruptions,
 ) -> tuple[Result, History | None]:
-    """The rounds of an unlearner: a stage for each of its phases."""
+    """The rounds of an unlearner: a stage for each of its phases. Clients leave the run that gave
+    `before`, in which devices have `stored_before`."""
     e, unlearner = run.experiment, unlearner_of(run.experiment)
-    stored = before.history() if unlearner.stores != "nothing" else None
-    past = past_of(run, stored, before.result.params)
+    stored = stored_before() if unlearner.stores != "nothing" else None
+    past = past_of(run, stored, before.params)
     guarantee = ledger_of(e, run.train.width).plain()  # refuses what it cannot account for
     phases = tuple(phase for phase in _checked_phases(unlearner, past) if phase.rounds)
     known = past if e.privacy is None else check_as_counted(e, e.privacy, past, phases)
-    stages, history = stages_of(run, past, phases), None
-    rounds = stages[-1].until
-    if stores_history(e) and rounds:
-        n = max(most_asked(e, past, phase) for phase in phases)
-        history = run.history(interval(e, rounds), rounds, n, len(past.final))
-    made = follow(
-        run, stages, lambda: _start(unlearner, known), seed_of(e), interruptions, claim, history
-    )
-    rankers = {"before": past.final, "after": made.state.params}
-    earlier = before.result
+    phases = phases or (Phase(0, past.sessions),)  # the starting parameters are the result
+    first_rounds = accumulate((phase.rounds for phase in phases[:-1]), initial=0)
+    asked = [asked_in(e, past, *each) for each in zip(phases, first_rounds, strict=True)]
+    stages, history = stages_of(run, past, phases, asked), None
+    if stores_history(e) and (rounds := stages[-1].until):
+        most = max(each.most for each in asked)
+        history = run.history(interval(e, rounds), rounds, most, len(past.final))
+    recorder = Recorder(run, stages, interruptions, history)
+    state = follow(recorder, lambda: _start(unlearner, known))
+    rankers = {"before": past.final, "after": state.params}
+    steps = sum(recorder.metrics.online["interactions"])
     about = {
         "method": repr(unlearner),
         "leaving": [list(group) for group in e.departures.groups],
         "remaining": len(past.remaining),
-        "from": None if earlier.folder is None else earlier.folder.name,
-        "before": {name: earlier.final[name] for name in MEASURES},
+        "from": None if before.folder is None else before.folder.name,
+        "before": {name: before.final[name] for name in MEASURES},
         "own": {name: own_ndcg(run, past.leaving, params) for name, params in rankers.items()},
-        **costs(e, past, phases, sum(made.metrics.online["interactions"])),
+        **costs(e, past, asked, steps),
     }
     more = {"privacy": guarantee, "unlearning": about}
-    return concluded(run, made, past.remaining, more, interruptions, claim), history
+    return concluded(recorder, state, past.remaining, more), history
 
 
 def unlearner_of(e: Experiment) -> Unlearner:
@@ -138,19 +134,23 @@ def check_took_part(e: Experiment) -> None:
     raise Mistake(f"{never}: there is nothing to unlearn")
 
 
+def begins_anew(e: Experiment) -> bool:
+    """Whether a run is training, or unlearning that starts from the initial parameters."""
+    return e.unlearning is None or e.unlearning.restarts
+
+
 def stores_history(e: Experiment) -> bool:
     """Whether devices store what they send: in training, and during unlearning for clients who may
     leave later."""
-    anew = e.unlearning is None or e.unlearning.restarts
-    return e.history is not None and (anew or unlearner_of(e).stores != "nothing")
+    stores = begins_anew(e) or unlearner_of(e).stores != "nothing"
+    return e.history is not None and stores
 
 
 def interval(e: Experiment, rounds: int) -> int:
     """Rounds from one that is stored to the next. A run that begins anew stores about as many
     rounds as training, however long it is."""
     assert e.history is not None
-    anew = e.unlearning is None or e.unlearning.restarts
-    return max(1, round(e.history * rounds / e.rounds)) if anew else e.history
+    return max(1, round(e.history * rounds / e.rounds)) if begins_anew(e) else e.history
 
 
 def past_of(run: Context, history: History | None, final: Array) -> Past:
@@ -176,10 +176,39 @@ def past_of(run: Context, history: History | None, final: Array) -> Past:
     )
 
 
-def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
-    """At least one stage. It may have no rounds: the starting parameters are then the result."""
+@dataclass(frozen=True)
+class Asked:
+    """Who is asked in the rounds of a phase."""
+
+    choose: Callable[[int], Array]
+    most: int  # in one round
+    messages: int  # in all rounds
+
+
+def asked_in(e: Experiment, past: Past, phase: Phase, first: int) -> Asked:
+    """Who is asked in a phase that begins with round `first`."""
+    if phase.who == "leaving":
+        most = len(past.leaving)
+        return Asked(lambda t: past.leaving, most, phase.rounds * most)
+    if phase.who == "remaining":
+        choose = Participants(past.remaining, e.participation, seed_of(e))
+        return Asked(choose, choose.count, phase.rounds * choose.count)
+    assert past.history is not None
+    history, rows = past.history, past.history.with_any(past.remaining)
+    require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
+    sent = int(np.isin(history.clients, past.remaining).sum())
+    return Asked(
+        choose=lambda t: history.took_part(int(rows[t - first]), past.remaining),
+        most=history.clients.shape[1],
+        messages=sent,
+    )
+
+
+def stages_of(
+    run: Context, past: Past, phases: tuple[Phase, ...], asked: list[Asked]
+) -> list[Stage]:
     e, stages, memory = run.experiment, list[Stage](), None
-    for phase in phases or (Phase(0, past.sessions),):
+    for phase, who in zip(phases, asked, strict=True):
         first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
         population = with_sessions(run.population, past.sessions, phase.sessions)
         engine = engine_of(e, population, past.initial, run.threads, run.engine, seed_of(e))
@@ -187,14 +216,12 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
             engine.memory = memory  # devices keep theirs from phase to phase
         memory, delivery = engine.memory, delivery_of(e, population)
         if phase.send is not None:
-            delivery = replace(
-                delivery, rewrite=ChangedMessages(delivery.rewrite, phase.send, first, name)
-            )
+            rewrite = ChangedMessages(delivery.rewrite, phase.send, first, name)
+            delivery = replace(delivery, rewrite=rewrite)
         optimizer = e.optimizer if phase.keep is None else ChangedSteps(e.optimizer, phase.keep)
         server = Server(e.device_learner, e.aggregator, optimizer, e.privacy)
-        stages.append(
-            Stage(first + phase.rounds, server, engine, choice(e, past, phase, first), delivery)
-        )
+        until = first + phase.rounds
+        stages.append(Stage(until, server, engine, who.choose, delivery, seed_of(e)))
     return stages
 
 
@@ -205,48 +232,20 @@ def with_sessions(p: Population, of: int, now: int) -> Population:
     return replace(p, sessions=scaled.astype(np.int64))
 
 
-def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int], Array]:
-    """Who is asked in the rounds of a phase that begins with round `first`."""
-    if phase.who == "leaving":
-        return lambda t: past.leaving
-    if phase.who == "stored":
-        assert past.history is not None
-        history, rows = past.history, past.history.with_any(past.remaining)
-        require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
-        return lambda t: history.took_part(int(rows[t - first]), past.remaining)
-    return Participants(past.remaining, e.participation, seed_of(e))
-
-
-def most_asked(e: Experiment, past: Past, phase: Phase) -> int:
-    """How many are asked in a round of a phase, at most."""
-    if phase.who == "stored":
-        assert past.history is not None
-        return int(past.history.clients.shape[1])
-    return (
-        len(past.leaving)
-        if phase.who == "leaving"
-        else cohort_size(len(past.remaining), e.participation)
-    )
-
-
 def _checked_phases(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
     """The unlearner's phases, checked."""
     phases, name = unlearner.phases(past), type(unlearner).__name__
     made = isinstance(phases, tuple) and all(isinstance(phase, Phase) for phase in phases)
     require(made, f"{name}.phases gave {phases!r}, not a tuple of Phase")
     for phase in phases:
-        require(
-            phase.rounds >= 0 and phase.sessions >= 1,
-            f"{name}: no phase has rounds < 0 or sessions < 1: {phase}",
-        )
-        kinds = ("remaining", "leaving", "stored")
-        require(
-            phase.who in kinds, f"{name}: who must be one of {', '.join(kinds)}, got {phase.who!r}"
-        )
-        stored = phase.who != "stored" or past.history is not None
-        require(
-            stored, f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
-        )
+        if phase.rounds < 0 or phase.sessions < 1:
+            raise Mistake(f"{name}: no phase has rounds < 0 or sessions < 1: {phase}")
+        if phase.who not in WHO:
+            raise Mistake(f"{name}: who must be one of {', '.join(WHO)}, got {phase.who!r}")
+        if phase.who == "stored" and past.history is None:
+            raise Mistake(
+                f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
+            )
     return phases
 
 
@@ -259,10 +258,9 @@ def check_as_counted(
     planned = [each.phase for each in stretches_of(e) if each.group == last]
     same = len(planned) == len(phases)
     for plan, phase in zip(planned, phases, strict=False):
-        rounds = (
-            phase.rounds <= plan.rounds if plan.who == "stored" else phase.rounds == plan.rounds
-        )
-        same = same and rounds and (phase.sessions, phase.who) == (plan.sessions, plan.who)
+        fewer = plan.who == "stored" and phase.rounds < plan.rounds
+        same = same and (fewer or phase.rounds == plan.rounds)
+        same = same and (phase.sessions, phase.who) == (plan.sessions, plan.who)
         same = same and (phase.send is None or plan.changed)
     other = f"{name}.phases gave other rounds than {name}.planned, which the ledger counts"
     require(same, f"{other}: {phases}, not {planned}")
@@ -287,35 +285,22 @@ def _start(unlearner: Unlearner, past: Past) -> Array:
 def own_ndcg(run: Context, clients: Array, params: Array) -> float | None:
     """How well a ranker serves clients on what they hold of the training data, as they judge it:
     mean nDCG@10."""
-    evaluate = run.evaluator(run.train)
-    return mean_known(
-        [evaluate.of_client(params.astype(np.float32), run.population, int(c)) for c in clients]
-    )
+    evaluate, params = run.evaluator(run.train), params.astype(np.float32)
+    return mean_known([evaluate.of_client(params, run.population, int(c)) for c in clients])
 
 
-def costs(e: Experiment, past: Past, phases: tuple[Phase, ...], steps: float) -> dict[str, Any]:
+def costs(e: Experiment, past: Past, asked: list[Asked], steps: float) -> dict[str, Any]:
     """The cost of unlearning compared with retraining: searches on devices, messages from devices
     and their bytes, and the storage on devices."""
-    d, n = len(past.final), cohort_size(len(past.remaining), e.participation)
-    sent = len(past.leaving) * unlearner_of(e).handed
-    for phase in phases:
-        sent += (
-            messages(past) if phase.who == "stored" else phase.rounds * most_asked(e, past, phase)
-        )
-    again = past.rounds * n
-    searches = again * float(past.weights[past.remaining].mean())
+    sent = sum(each.messages for each in asked) + len(past.leaving) * unlearner_of(e).handed
+    again = past.rounds * cohort_size(len(past.remaining), e.participation)
+    vector_bytes = len(past.final) * NUMBER_BYTES
     return {
-        "local_steps": beside(steps, searches),
+        "local_steps": beside(steps, again * float(past.weights[past.remaining].mean())),
         "messages": beside(sent, again),
-        "bytes": beside(sent * d * NUMBER, again * d * NUMBER),
+        "bytes": beside(sent * vector_bytes, again * vector_bytes),
         "storage": storage(past, unlearner_of(e).stores),
     }
-
-
-def messages(past: Past) -> int:
-    """What the remaining clients send when each stored round is made once more."""
-    assert past.history is not None
-    return int(np.isin(past.history.clients, past.remaining).sum())
 
 
 def beside(made: float, retraining: float) -> dict[str, float | None]:
@@ -328,7 +313,7 @@ def storage(past: Past, stores: str) -> dict[str, Any]:
     among them."""
     if past.history is None:
         return {"of": stores, "per_device": 0, "in_all": 0}
-    each = NUMBER * (len(past.final) if stores == "updates" else 1)
+    each = NUMBER_BYTES * (len(past.final) if stores == "updates" else 1)
     clients = np.append(past.remaining, past.leaving)
     rows = np.bincount(past.history.clients[np.isin(past.history.clients, clients)], minlength=1)
     return {"of": stores, "per_device": int(rows.max()) * each, "in_all": int(rows.sum()) * each}

@@ -1,4 +1,5 @@
-"""How much a sweep has to do, and how long that will take, by the finished runs of a folder."""
+"""How much a sweep has to do, how long that will take, by the finished runs of a folder, and how
+it is divided into parts of equal work."""
 
 from __future__ import annotations
 
@@ -94,11 +95,12 @@ def estimate(
     still = set(left)
     needed = [*_first(left, done | still), *left]
     here = environment()["processor"]
-    known = [each for each in made if each.engine == engine]
-    tables = [
-        _times([each for each in known if (each.processor == here) is same])
-        for same in (True, False)
-    ]
+    # finished runs that are like each other: first by their processor, then the others
+    tables: tuple[dict[Hashable, list[Made]], ...] = ({}, {})
+    for each in made:
+        if each.engine == engine:
+            for key in (_alike(each.experiment), kind_of(each.experiment)):
+                tables[each.processor != here].setdefault(key, []).append(each)
     used: set[Experiment] = set()
     times, unknown, elsewhere = [], 0, False
     for e in needed:
@@ -136,14 +138,6 @@ def _alike(e: Experiment) -> Hashable:
     return tuple(sorted(config.items()))
 
 
-def _times(made: Sequence[Made]) -> dict[Hashable, list[Made]]:
-    found: dict[Hashable, list[Made]] = {}
-    for each in made:
-        for key in (_alike(each.experiment), kind_of(each.experiment)):
-            found.setdefault(key, []).append(each)
-    return found
-
-
 def _together(times: Sequence[float], jobs: int) -> float:
     """The time of a pool: each run begins when one of `jobs` workers is free."""
     free = [0.0] * max(1, min(jobs, len(times)))
@@ -152,22 +146,18 @@ def _together(times: Sequence[float], jobs: int) -> float:
     return max(free)
 
 
-# `--part 3/10`: a share of a sweep's runs, for one task of a job array.
-
-
 @dataclass(frozen=True)
 class Part:
-    """Part `number` of `count` parts that have about equal work. Every experiment is in exactly
-    one of them. Which one depends on the experiments only, not on runs that are finished."""
+    """A share of a sweep's runs (`--part 3/10`), for one task of a job array: part `number` of
+    `count` parts that have about equal work. Every experiment is in exactly one of them. Which one
+    depends on the experiments only, not on runs that are finished."""
 
     number: int
     count: int
 
     def __post_init__(self) -> None:
-        require(
-            1 <= self.number <= self.count,
-            f"part {self.number} of {self.count}: parts are numbered 1 .. {self.count}",
-        )
+        numbered = f"part {self.number} of {self.count}: parts are numbered 1 .. {self.count}"
+        require(1 <= self.number <= self.count, numbered)
 
     @classmethod
     def of_text(cls, text: str) -> Self:

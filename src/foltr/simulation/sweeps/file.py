@@ -15,16 +15,19 @@ name = "FPDGD"
 clients = 100
 
 The experiments of several [[sweep]] tables are united. `base = "other.toml"` takes all other
-keys from another file.
+keys from another file. `--set` gives values to fields that are not swept, `--only` chooses some
+of the experiments.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import blake2b
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +104,7 @@ def sweep_of(
         raise Mistake(f"{path}: {mistake}") from None
     name, title = path.stem, titles[0]
     if only:
-        chosen = narrowed([(point.experiment, point.method) for point in points], only)
-        points = tuple(points[i] for i in chosen)
+        points = narrowed(points, only)
         name, title = f"{name}.{as_file_name(only)}", f"{title} (only {in_words(only)})"
     return Sweep(name, title, points, check_methods(given, tables, [p.method for p in points]))
 
@@ -130,7 +132,12 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     named = _methods(methods) if methods else []
     if named:
         axes.insert(0, named)
-    _swept_once(axes)
+    names = Counter(n for axis in axes for n in {n for values in axis for n in values if n})
+    if twice := sorted(name for name, times in names.items() if times > 1):
+        raise Mistake(
+            f"{twice[0]} is swept twice: give it in only one of [sweep], [sweep.zip] and"
+            " [[sweep.method]]"
+        )
     # a method may replace a value of the base
     for name in (name for axis in axes[bool(named) :] for name in axis[0]):
         if name in base:
@@ -138,16 +145,10 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
                 f"{name} has both one value ({shown(base[name])}) and a list of values in"
                 " [sweep]: keep one"
             )
-    count = 1
-    for axis in axes:
-        count *= len(axis)
-    if count > LIMIT:
+    if (count := prod(map(len, axes))) > LIMIT:
         raise Mistake(f"the sweep has {count:,} experiments; the limit is {LIMIT:,}")
-    axes.sort(
-        key=lambda axis: min(
-            (SLOWEST.index(name) for name in axis[0] if name in SLOWEST), default=len(SLOWEST)
-        )
-    )
+    # a stable sort: seeds first, then folds, then the others
+    axes.sort(key=lambda axis: [name not in axis[0] for name in SLOWEST])
     sets = tuple(dict.fromkeys(name for values in named for name in values if name))
     merged = [
         {name: value for part in parts for name, value in part.items()} for parts in product(*axes)
@@ -160,42 +161,26 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
     seen: dict[Experiment, str] = {}
     for values in all_values:
         method = values.pop("", None)
+        named = [method] if method else []
+        described = ", ".join([*named, *(f"{name} = {v!r}" for name, v in values.items())])
         try:
-            point = Point(
-                config.experiment(overridden(base, values)),
-                method,
-                sets,
-                _label(values, method, sets),
-            )
+            experiment = config.experiment(overridden(base, values))
         except Mistake as mistake:
-            wrong.append(f"{mistake} (at {_described(values, method)})")
+            wrong.append(f"{mistake} (at {described})")
             continue
-        described = _described(values, method)
-        if point.experiment in seen:
+        if experiment in seen:
             raise Mistake(
-                f"the sweep has one experiment twice: {seen[point.experiment]}, and {described}"
+                f"the sweep has one experiment twice: {seen[experiment]}, and {described}"
             )
-        seen[point.experiment] = described
-        points.append(point)
+        seen[experiment] = described
+        # short: the method's name, then the values of the other swept fields
+        others = [f"{n.rpartition('.')[2]} {v}" for n, v in values.items() if n not in sets]
+        points.append(Point(experiment, method, sets, ", ".join([*named, *others])))
     if wrong:
         raise Mistake(
             f"{len(wrong)} of {len(all_values)} experiments cannot be built. The first: {wrong[0]}"
         )
     return tuple(points)
-
-
-def _label(values: Values, method: str | None, sets: tuple[str, ...]) -> str:
-    """Short: the method's name, then the values of the other swept fields."""
-    others = [
-        f"{name.rpartition('.')[2]} {value}" for name, value in values.items() if name not in sets
-    ]
-    return ", ".join([*([method] if method else []), *others])
-
-
-def _described(values: Values, method: str | None) -> str:
-    return ", ".join(
-        [*([method] if method else []), *(f"{name} = {value!r}" for name, value in values.items())]
-    )
 
 
 def _checked(table: dict[str, Any]) -> Values:
@@ -245,33 +230,20 @@ def _methods(tables: Any) -> list[Values]:
             raise Mistake(f"each [[sweep.method]] needs a name, got {table!r}")
         if any(name == other[""] for other in found):
             raise Mistake(f"two methods have the name {name!r}")
-        found.append(
-            {"": name, **_checked({key: value for key, value in table.items() if key != "name"})}
-        )
+        others = {key: value for key, value in table.items() if key != "name"}
+        found.append({"": name, **_checked(others)})
     return found
 
 
-def _swept_once(axes: list[list[Values]]) -> None:
-    seen: set[str] = set()
-    for axis in axes:
-        names = {name for values in axis for name in values if name}
-        for name in sorted(names & seen):
-            raise Mistake(
-                f"{name} is swept twice: give it in only one of [sweep], [sweep.zip] and"
-                " [[sweep.method]]"
-            )
-        seen |= names
-
-
-# `--set` in a sweep: a value that would have no effect is refused, with the reason and the way
-# out.
-
-
 def refuse_listed(given: Values, tables: Sequence[dict[str, Any]]) -> None:
-    """Refuse values of fields that a list of the sweep sets."""
+    """Refuse values of `--set` for fields that a list of the sweep sets: they would have no
+    effect."""
     for name, value in given.items():
         for table in tables:
-            lists = {**lists_of(table), **_zipped_lists(table)}
+            zips = table.get("zip", [])
+            zips = zips if isinstance(zips, list) else [zips]
+            tables_of_lists = [table, *(each for each in zips if isinstance(each, dict))]
+            lists = {n: v for each in tables_of_lists for n, v in lists_of(each).items()}
             if (listed := replaced_by(name, lists)) is None:
                 continue
             takes = lists[listed] if isinstance(lists[listed], list) else []
@@ -285,12 +257,6 @@ def refuse_listed(given: Values, tables: Sequence[dict[str, Any]]) -> None:
 def _text(value: Any) -> str:
     """As it was given, shortened; Python writes no integer of thousands of digits."""
     return value if isinstance(value, str) else shown(value)
-
-
-def _zipped_lists(table: dict[str, Any]) -> Values:
-    zips = table.get("zip", [])
-    tables = zips if isinstance(zips, list) else [zips]
-    return {n: v for part in tables if isinstance(part, dict) for n, v in lists_of(part).items()}
 
 
 def _way_out(name: str, value: Any, listed: str, takes: list[Any]) -> str:
@@ -328,50 +294,51 @@ def check_methods(
     return tuple(notes)
 
 
-# `--only 'seed=1|2, data.fold=1'`: the experiments of a sweep that have these values.
-
 # dotted field, or `method` -> values, any of which fits
 Conditions = Mapping[str, Sequence[Any]]
-Candidate = tuple[Experiment, str | None]  # with the name of its method
 METHOD = "method"
 LACKS = object()  # the value of a field that an experiment does not have
 SHOWN = 12  # values in a message
 LONGEST = 100  # part of a file name
 
 
-def narrowed(candidates: Sequence[Candidate], only: Conditions) -> list[int]:
-    """The places of the candidates that fulfil all conditions. Raises a Mistake for an unknown
-    field, for a value that no candidate has, and if none is left."""
-    left = list(range(len(candidates)))
+def narrowed(points: Sequence[Point], only: Conditions) -> tuple[Point, ...]:
+    """The points that fulfil all conditions of `--only 'seed=1|2, data.fold=1'`. Raises a Mistake
+    for an unknown field, for a value that no point has, and if none is left."""
+    left = set(range(len(points)))
     for name, wanted in only.items():
-        values = [value_of(candidate, name) for candidate in candidates]
-        if all(value is LACKS for value in values):
-            known = {n for experiment, _ in candidates for n in names_in(experiment)}
-            known |= {METHOD for _, method in candidates if method is not None}
+        places: dict[Any, list[int]] = {}  # many points have equal values, and are compared once
+        for i, point in enumerate(points):
+            if (value := value_of(point, name)) is not LACKS:
+                places.setdefault(value, []).append(i)
+        if not places:
+            known = {field for point in points for field in names_in(point.experiment)}
+            known |= {METHOD for point in points if point.method is not None}
             raise Mistake(
                 f"--only: no experiment has a field {name!r}: {did_you_mean(name, known)}"
             )
-        fits = _fitting(name, values, candidates)
-        for value in wanted:
-            if not any(fits(i, value) for i in range(len(candidates))):
+        fitting: set[int] = set()
+        for each in wanted:
+            equal = [at for v, at in places.items() if _equal(points[at[0]], name, v, each)]
+            if not equal:
                 raise Mistake(
-                    f"--only '{name}={value}' leaves no experiment: {name} is {_shown(values)}"
+                    f"--only '{name}={each}' leaves no experiment: {name} is {_shown(places)}"
                 )
-        left = [i for i in left if any(fits(i, value) for value in wanted)]
+            fitting.update(*equal)
+        left &= fitting
     if not left:
         raise Mistake(
             f"--only leaves no experiment: each of these values is in the sweep, but not together:"
             f" {in_words(only)}"
         )
-    return left
+    return tuple(points[i] for i in sorted(left))
 
 
-def value_of(candidate: Candidate, name: str) -> Any:
+def value_of(point: Point, name: str) -> Any:
     """The value of a field by its dotted name, or LACKS."""
-    experiment, method = candidate
     if name == METHOD:
-        return LACKS if method is None else method
-    thing: Any = experiment
+        return LACKS if point.method is None else point.method
+    thing: Any = point.experiment
     for part in name.split("."):
         if not is_dataclass(thing) or part not in [field.name for field in fields(thing)]:
             return LACKS
@@ -388,21 +355,7 @@ def names_in(thing: Any, before: str = "") -> Iterator[str]:
             yield from names_in(value, f"{name}.")
 
 
-def _fitting(name: str, values: Sequence[Any], candidates: Sequence[Candidate]) -> Any:
-    """A function that tells whether candidate i has a wanted value. Many candidates have equal
-    values, and are compared once."""
-    known: dict[tuple[Hashable, str], bool] = {}
-
-    def fits(i: int, wanted: Any) -> bool:
-        key = values[i], repr(wanted)
-        if key not in known:
-            known[key] = values[i] is not LACKS and _equal(candidates[i], name, values[i], wanted)
-        return known[key]
-
-    return fits
-
-
-def _equal(candidate: Candidate, name: str, value: Any, wanted: Any) -> bool:
+def _equal(point: Point, name: str, value: Any, wanted: Any) -> bool:
     if name == METHOD:
         return bool(value == str(wanted))
     if value is None or wanted is None:
@@ -410,7 +363,7 @@ def _equal(candidate: Candidate, name: str, value: Any, wanted: Any) -> bool:
     if is_dataclass(value) and wanted == opened(repr(value)).name:
         return True  # a component by its name alone, whatever its fields
     above, _, last = name.rpartition(".")
-    owner: Hashable = value_of(candidate, above) if above else candidate[0]
+    owner: Hashable = value_of(point, above) if above else point.experiment
     hint = hints_of(type(owner)).get(last)
     try:
         meant = coerce(wanted, hint, name)
@@ -419,13 +372,12 @@ def _equal(candidate: Candidate, name: str, value: Any, wanted: Any) -> bool:
     return bool(meant == value)
 
 
-def _shown(values: Sequence[Any]) -> str:
+def _shown(values: Iterable[Any]) -> str:
     """The values that a field takes, as they are given to --only."""
     texts = list(
         dict.fromkeys(
             brief(value) if is_dataclass(value) else "none" if value is None else repr(value)
             for value in values
-            if value is not LACKS
         )
     )
     more = f" or one of {len(texts) - SHOWN} others" if len(texts) > SHOWN else ""

@@ -87,7 +87,9 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
 
 def most_jobs() -> int:
     """One per core that this process may use; one, with a message, if joblib is not installed."""
-    cores = _cores()
+    cores = os.cpu_count() or 1
+    if sys.platform == "linux":  # a job of a cluster may use only some cores of its machine
+        cores = len(os.sched_getaffinity(0))
     if cores > 1 and find_spec("joblib") is None:
         print(
             "foltr: runs one experiment at a time, because joblib is not installed (pip install"
@@ -98,18 +100,10 @@ def most_jobs() -> int:
     return cores
 
 
-def _cores() -> int:
-    """A job of a cluster may use only some cores of its machine."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def installed(pool: Pool) -> None:
     """Raise a Mistake if a package that the pool needs is missing."""
-    for package in (
-        ("joblib", "distributed") if pool.dask else ("joblib",) if pool.jobs > 1 else ()
-    ):
+    packages = ("joblib", "distributed") if pool.dask else ("joblib",) if pool.jobs > 1 else ()
+    for package in packages:
         if find_spec(package) is None:
             raise Mistake(
                 f"{package} is not installed: pip install {package}, or run one experiment at a"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from foltr.core.world.measures import Measure
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import check_in_files, code_of, files_behind
 from foltr.simulation.runs.columns import CODES, parse_measures
-from foltr.simulation.runs.execution import check_engine, checked_threads
+from foltr.simulation.runs.execution import USUAL, RunOptions, check_engine
 from foltr.simulation.runs.folder import Folder
 from foltr.simulation.runs.identity import difference, folder_name, identity, made_with
 from foltr.simulation.runs.interruptions import Stopped, on_signals, print_in_handler
@@ -97,9 +96,9 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
 def _bytes(e: Experiment, features: int) -> int:
     """Roughly the size of a finished run on disk, or of its checkpoint."""
     parameters = len(e.ranker.init(features, stream(e.seed, "init")))
-    stored = (
-        0 if e.history is None else -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
-    )
+    stored = 0
+    if e.history is not None:
+        stored = -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
     return 16_000 + 8 * parameters + 90 * e.rounds + stored
 
 
@@ -108,103 +107,86 @@ def sweep(
     out: str | Path,
     name: str,
     title: str = "",
+    options: RunOptions = USUAL,
     pool: Pool | None = None,
-    threads: int = 1,
-    engine: str = "local",
-    per_query: bool = False,
     show: Callable[[SweepState], None] = lambda state: None,
-    measures: str | Sequence[str | Measure] = (),
     part: Part | None = None,
-    log: str | Sequence[str] = (),
 ) -> Swept:
     """Make all runs that are not finished, or those of a `part` of the points; the record names
-    all of them. `show` is called twice a second. `measures` are recorded besides the usual ones.
-    `log` names tools that log the runs, also finished ones."""
-    asked, logs = parse_measures(measures), checked_logs(log)
+    all of them. `show` is called twice a second. Tools that log runs log also finished ones."""
+    measures, logs = parse_measures(options.measures), checked_logs(options.log)
+    engine = str(options.engine)
     check_engine(engine)
-    threads = checked_threads(threads)
     out, pool = given_path(out).resolve(), pool or Pool()
     installed(pool)
     apart = pool.dask is not None or pool.apart or pool.jobs > 1
-    for each in (*dict.fromkeys(point.experiment for point in points), asked):
+    everything = [point.experiment for point in points]
+    for each in (*dict.fromkeys(everything), measures):
         check_in_files(each, apart)
     planned = plan(points, out, name, title or name)
-    everything = [point.experiment for point in points]
     mine = set(everything if part is None else part.chosen(everything))
     _enough_disk(planned, out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
-    names = {each.name: code_of(each) for each in asked if each.kind == "offline"}
     runs = {run: e for run, e in planned.experiments.items() if e in mine}
-    done = {run: _seconds(Folder(out / run), per_query, names) for run in runs}
-    found = {run: seconds for run, seconds in done.items() if seconds is not None}
-    overview = Overview(planned.record, pool.jobs, dict(found))
+    done = {run: _finished(Folder(out / run), options.per_query, measures) for run in runs}
+    found = {run: final for run, final in done.items() if final is not None}
+    seconds = {run: float(final["seconds"]) for run, final in found.items()}
+    overview = Overview(planned.record, pool.jobs, seconds)
+    unplanned = [labelled for e, labelled in planned.unplanned.items() if e in mine]
+    swept = Swept(planned.record, failed=dict(unplanned))
+    if logs:  # workers find and log finished runs
+        found = {}
+    swept.found = list(found)
+    for each in (measure.name for measure in measures if measure.kind == "online"):
+        if lacking := sum(each not in final for final in found.values()):
+            swept.not_recorded[each] = lacking
+    for run in found:
+        here = made_with(runs[run], engine)
+        if different := difference(Folder(out / run).environment(), here):
+            swept.other_code[different] = swept.other_code.get(different, 0) + 1
+    files = files_behind(measures)
+    plain_options = replace(options, measures=tuple(map(repr, measures)), log=logs)
     with Lease(out, name, lambda: show(overview.look())) as lease:
-        stopping = _Stopping(lease)
-        tasks = {
+        left = {
             run: Task(
                 run,
                 e.config(),
-                tuple(sorted({**files_behind(e), **files_behind(asked)})),
-                str(out),
-                str(lease.path),
-                pool.pid,
-                threads,
-                engine,
-                per_query,
-                tuple(map(repr, asked)),
-                logs,
+                use=tuple(sorted({**files_behind(e), **files})),
+                out=str(out),
+                lease=str(lease.path),
+                pid=pool.pid,
+                options=plain_options,
             )
             for run, e in runs.items()
+            if run not in found
         }
-        unplanned = [told for e, told in planned.unplanned.items() if e in mine]
-        swept = Swept(planned.record, failed=dict(unplanned))
-        if logs:  # workers find and log finished runs
-            found = {}
-        swept.found = list(found)
-        swept.not_recorded = _not_recorded(out, swept.found, asked)
-        swept.other_code = _other_code(out, runs, swept.found, engine)
-        left = {run: task for run, task in tasks.items() if run not in found}
-        with on_signals(stopping.ask):
-            _Sweeping(left, pool, lease, stopping, swept).go()
+        sweeping = _Sweeping(left, pool, lease, swept)
+        with on_signals(sweeping.stop):
+            sweeping.go()
         show(overview.look())
     return swept
 
 
-def _seconds(folder: Folder, per_query: bool, measures: dict[str, str]) -> float | None:
-    """What a run took, if it is finished and readable and has these measures, made by code of
-    these hashes. A damaged run goes to a worker, which makes it again."""
+def _finished(
+    folder: Folder, per_query: bool, measures: Sequence[Measure]
+) -> dict[str, Any] | None:
+    """The final measures of a run, if it is finished and readable and has the offline ones of
+    these measures, made by the same code. A damaged run goes to a worker, which makes it again."""
     try:
         final = folder.final()
         if final is None or (per_query and not folder.queries()):
             return None
-        known = {**final, **folder.kept_measures()}  # raises if it is damaged
-        codes = known.get(CODES, {})
-        if any(n not in known or codes.get(n, "") != code for n, code in measures.items()):
-            return None
-        return float(final["seconds"])
+        final |= folder.kept_measures()  # raises if it is damaged
     except Mistake:
         return None
-
-
-def _not_recorded(out: Path, found: list[str], asked: Sequence[Measure]) -> dict[str, int]:
-    names = [each.name for each in asked if each.kind == "online"]
-    finals = [Folder(out / run).final() or {} for run in found] if names else []
-    counts = {name: sum(name not in final for final in finals) for name in names}
-    return {name: number for name, number in counts.items() if number}
-
-
-def _other_code(
-    out: Path, experiments: dict[str, Experiment], found: list[str], engine: str
-) -> dict[str, int]:
-    """How many of the runs that were found other compiled code made, by what differs."""
-    counts: Counter[str] = Counter()
-    for run in found:
-        here = made_with(experiments[run], engine)
-        if different := difference(Folder(out / run).environment(), here):
-            counts[different] += 1
-    return dict(counts)
+    codes = final.get(CODES, {})
+    for each in measures:
+        is_known = each.name in final and codes.get(each.name, "") == code_of(each)
+        if each.kind == "offline" and not is_known:
+            return None
+    return final
 
 
 def _enough_disk(planned: Plan, out: Path) -> None:
@@ -218,40 +200,16 @@ def _enough_disk(planned: Plan, out: Path) -> None:
         )
 
 
-class _Stopping:
-    """Ctrl-C and SIGTERM revoke the lease; a later Ctrl-C ends the sweep at once. A later SIGTERM
-    does not: schedulers of clusters send several."""
-
-    def __init__(self, lease: Lease) -> None:
-        self.lease, self.asked = lease, 0
-
-    def ask(self, signum: int, frame: FrameType | None) -> None:
-        if self.asked:
-            if signum == signal.SIGINT:
-                raise Stopped("stopped at once: the same command continues", signum)
-            return
-        self.asked = signum
-        self.lease.revoke()
-        print_in_handler(
-            "\nfoltr: stopping after saving the running experiments (Ctrl-C again: at once)"
-        )
-
-
+@dataclass
 class _Sweeping:
     """Passes over the tasks until none is left: first all of them, then those that another process
     was making or whose worker died."""
 
-    def __init__(
-        self, tasks: dict[str, Task], pool: Pool, lease: Lease, stopping: _Stopping, swept: Swept
-    ) -> None:
-        self.left, self.pool, self.lease, self.stopping, self.swept = (
-            tasks,
-            pool,
-            lease,
-            stopping,
-            swept,
-        )
-        self.lost = 0  # tasks of this pass whose worker did not see the lease
+    left: dict[str, Task]
+    pool: Pool
+    lease: Lease
+    swept: Swept
+    lost: int = 0  # tasks of this pass whose worker did not see the lease
 
     def go(self) -> None:
         vain = 0
@@ -260,15 +218,32 @@ class _Sweeping:
             self._pass(list(self.left.values()), self.pool)
             vain = vain + 1 if self.lost == before else 0
             if vain == VAIN and not self.over:
-                self._give_up()
+                raise Mistake(
+                    f"no worker can see {self.lease.path.parent}, the folder of the sweep: with"
+                    " --dask it must be on a file system that all machines share"
+                )
             time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed is created again
             if len(self.left) == before and not self.over:
-                self._wait_for_others()
-        self.swept.waiting, self.swept.signum = len(self.left), self.stopping.asked
+                # other processes make all of them: each worker waits for one at a time
+                self._pass([replace(task, wait=True) for task in self.left.values()], self.pool)
+        self.swept.waiting = len(self.left)
+
+    def stop(self, signum: int, frame: FrameType | None) -> None:
+        """Ctrl-C and SIGTERM revoke the lease; a later Ctrl-C ends the sweep at once. A later
+        SIGTERM does not: schedulers of clusters send several."""
+        if self.swept.signum:
+            if signum == signal.SIGINT:
+                raise Stopped("stopped at once: the same command continues", signum)
+            return
+        self.swept.signum = signum
+        self.lease.revoke()
+        print_in_handler(
+            "\nfoltr: stopping after saving the running experiments (Ctrl-C again: at once)"
+        )
 
     @property
     def over(self) -> bool:
-        return bool(self.stopping.asked or self.swept.full)
+        return bool(self.swept.signum or self.swept.full)
 
     def _pass(self, tasks: list[Task], pool: Pool) -> None:
         try:
@@ -298,28 +273,15 @@ class _Sweeping:
         elif outcome.kind == "full":
             self.swept.full = outcome.error
             self.lease.revoke()
-            return
-        else:  # busy or stopped: it stays in `left`
+        else:  # busy or stopped
             self.lost += outcome.kind == "stopped"
-            return
-        del self.left[outcome.run]
+        if outcome.kind in ("made", "found", "failed", "damaged"):
+            del self.left[outcome.run]
 
     def _died(self, task: Task, error: str) -> None:
         Folder(Path(task.out) / task.run).fail(DIED, error)
         self.swept.failed[task.run] = DIED
         del self.left[task.run]
-
-    def _give_up(self) -> None:
-        """Every worker reports that the lease is gone, although it is there."""
-        raise Mistake(
-            f"no worker can see {self.lease.path.parent}, the folder of the sweep: with --dask it"
-            " must be on a file system that all machines share"
-        )
-
-    def _wait_for_others(self) -> None:
-        """Other processes make all runs that are left: wait for them, each worker for one at a
-        time."""
-        self._pass([replace(task, wait=True) for task in self.left.values()], self.pool)
 
 
 def _begun(task: Task) -> bool:

@@ -1,5 +1,5 @@
 """The progress of a sweep, read from its folders: for the sweep itself, `foltr status` and `foltr
-watch`."""
+watch`; and how it is shown on a terminal."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from foltr.simulation.runs.execution import compiling_notice
 from foltr.simulation.runs.folder import UNREADABLE, Damaged, Folder, why
 
 SWEEP = ".sweep.json"  # the end of a record's file name
+SHOWN = 8  # running or failed runs
+WIDTH, LEAST = 40, 10  # of the bar beside its text, most and least
+LINE_SECONDS = 5.0
 
 
 class Planned(NamedTuple):
@@ -104,19 +107,11 @@ class SweepState:
     damaged: tuple[tuple[str, str], ...] = ()  # run, what is damaged; not done, not failed
 
     def plain(self) -> dict[str, Any]:
-        return {
-            "planned": self.planned,
-            "done": self.done,
-            "running": [
-                {"run": part.label, "round": part.round, "rounds": part.rounds}
-                for part in self.running
-            ],
-            "failed": [
-                *({"run": run, "error": error} for run, error in self.failed),
-                *({"run": run, "error": f"damaged: {why}"} for run, why in self.damaged),
-            ],
-            "left": self.left,
-        }
+        running = [{"run": r.label, "round": r.round, "rounds": r.rounds} for r in self.running]
+        wrong = [*self.failed, *((run, f"damaged: {why}") for run, why in self.damaged)]
+        failed = [{"run": run, "error": error} for run, error in wrong]
+        counts = {"planned": self.planned, "done": self.done}
+        return {**counts, "running": running, "failed": failed, "left": self.left}
 
 
 @dataclass
@@ -170,11 +165,8 @@ class Overview:
         if not spent or not spent[""][1]:
             return None
         part = {run.run: run.round / run.rounds for run in running if run.rounds}
-        waiting = [
-            run
-            for run in self.record.runs
-            if run.run not in self._seconds and run.run not in failed
-        ]
+        over = self._seconds.keys() | failed
+        waiting = [run for run in self.record.runs if run.run not in over]
         rates = {kind: seconds / work for kind, (seconds, work) in spent.items() if work}
         left = sum(
             run.work * (1.0 - part.get(run.run, 0.0)) * rates.get(run.kind, rates[""])
@@ -225,15 +217,9 @@ class Sweeps:
         )
 
 
-# The state of a sweep on a terminal: a panel redrawn in place, or a line now and then.
-
-SHOWN = 8  # running or failed runs
-WIDTH, LEAST = 40, 10  # of the bar beside its text, most and least
-LINE_SECONDS = 5.0
-
-
 class SweepPanel(LivePanel):
-    """Called with the state of a sweep, about twice a second."""
+    """A panel redrawn in place, or a line now and then. Called with the state of a sweep, about
+    twice a second."""
 
     def __init__(self, title: str, quiet: bool) -> None:
         super().__init__(quiet, 0.0, LINE_SECONDS, compiling_notice)
@@ -251,11 +237,9 @@ class SweepPanel(LivePanel):
     def _panel(self, state: SweepState, line: str) -> Group:
         table = Table.grid(padding=(0, 2))
         for run in state.running[:SHOWN]:
-            progress = (
-                f"round {run.round:,} of {run.rounds:,}"
-                if run.rounds
-                else "starting (may compile kernels)"
-            )
+            progress = "starting (may compile kernels)"
+            if run.rounds:
+                progress = f"round {run.round:,} of {run.rounds:,}"
             table.add_row(Text(f"  {run.label}", style="dim"), Text(progress))
         wrong = failure_lines(state.failed) + failure_lines(state.damaged, "damaged")
         failed = [Text(f"  {each}", style="red") for each in wrong[:SHOWN]]
@@ -267,13 +251,13 @@ class SweepPanel(LivePanel):
 
 
 def state_line(state: SweepState) -> str:
-    left = time_left(state)
-    return (
-        f"{state.done} of {state.planned} done, {len(state.running)} running,"
-        f" {len(state.failed)} failed"
-        + (f", {len(state.damaged)} damaged" if state.damaged else "")
-        + (f", {left} left" if left else "")
-    )
+    parts = [f"{state.done} of {state.planned} done", f"{len(state.running)} running"]
+    parts.append(f"{len(state.failed)} failed")
+    if state.damaged:
+        parts.append(f"{len(state.damaged)} damaged")
+    if left := time_left(state):
+        parts.append(f"{left} left")
+    return ", ".join(parts)
 
 
 def time_left(state: SweepState) -> str:

@@ -1,5 +1,5 @@
 """A worker of a sweep, in any process or on any machine: makes one run, returns its outcome, and
-raises nothing."""
+raises nothing. It works as long as it sees the lease of its sweep."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ from foltr.core.system.files import write_whole, writing
 from foltr.core.system.lock import Busy
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import in_users_code, using_only
+from foltr.simulation.runs.execution import USUAL, RunOptions
 from foltr.simulation.runs.folder import Damaged, Folder
 from foltr.simulation.runs.interruptions import Stopped
 from foltr.simulation.runs.run import Run
 
 ORPHAN_SECONDS = 0.5
 LEASE_SECONDS = 20.0  # without a touch of its lease, a sweep counts as dead
+SUFFIX = ".lease"
+TOUCH_SECONDS = 0.5
+FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is deleted
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,7 @@ class Task:
     out: str
     lease: str
     pid: int | None  # the sweep's process, if it is on this machine
-    threads: int = 1
-    engine: str = "local"
-    per_query: bool = False
-    measures: tuple[str, ...] = ()  # specs
-    log: tuple[str, ...] = ()  # tools
+    options: RunOptions = USUAL  # measures by their specs
     wait: bool = False  # if another process is making this run
 
 
@@ -97,18 +97,26 @@ def _wait_for_the_end(pid: int) -> None:
 def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     if stop():
         return Outcome(task.run, "stopped")
-    told: list[str] = []
+    damages: list[str] = []
     try:
         with nullcontext() if task.pid == os.getpid() else using_only(task.use):
             run = Run(
-                Experiment(**task.config), task.out, task.threads, task.engine,
-                per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
-                tell=lambda folder, damage: told.append(damage),
-                log=task.log,
-            )  # fmt: skip
-            _is_the_planned(run, task)
+                Experiment(**task.config),
+                task.out,
+                task.options,
+                wait=task.wait,
+                stop=stop,
+                tell=lambda folder, damage: damages.append(damage),
+            )
+            mine = run.folder.path.name if run.folder else "none"
+            if mine != task.run:
+                raise Mistake(
+                    f"this worker would make {mine}, not {task.run}: its version of foltr, its"
+                    " data or its copy of your files differs from that of the machine that started"
+                    " the sweep"
+                )
             kind: Kind = "found" if run.result().found else "made"
-        return Outcome(task.run, kind, "", "; ".join(told), run.context.threads.busy)
+        return Outcome(task.run, kind, "", "; ".join(damages), run.context.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:
@@ -135,15 +143,6 @@ def _failed(task: Task, error: BaseException) -> Outcome:
     except Mistake as mistake:
         message += f" ({mistake})"
     return Outcome(task.run, "failed", message)
-
-
-def _is_the_planned(run: Run, task: Task) -> None:
-    if run.folder is None or run.folder.path.name != task.run:
-        mine = run.folder.path.name if run.folder else "none"
-        raise Mistake(
-            f"this worker would make {mine}, not {task.run}: its version of foltr, its data or its"
-            " copy of your files differs from that of the machine that started the sweep"
-        )
 
 
 # path -> time of its last change, and when this process first saw that change
@@ -176,16 +175,10 @@ def _alive(pid: int) -> bool:
     return os.name == "nt" or pid in (os.getpid(), os.getppid())
 
 
-# The heartbeat of a sweep: a file that it touches while it runs. Its workers, on any machine,
-# stop when the file is gone or old.
-
-SUFFIX = ".lease"
-TOUCH_SECONDS = 0.5
-FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is deleted
-
-
 class Lease:
-    """Held by `with`. Meanwhile `tick` is called twice a second, to show progress."""
+    """The heartbeat of a sweep: a file that it touches while it runs, held by `with`. Its workers,
+    on any machine, stop when the file is gone or old. `tick` is called twice a second, to show
+    progress."""
 
     def __init__(self, out: Path, name: str, tick: Callable[[], None] = lambda: None) -> None:
         self.path = out / f".{name}.{os.getpid()}.{time.monotonic_ns()}{SUFFIX}"

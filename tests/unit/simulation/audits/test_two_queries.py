@@ -1,14 +1,11 @@
 """FOLtR-ES against the adversary of Kharitonov (WSDM 2019), section 4, through the real engine."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.core.errors import Mistake
-from foltr.simulation.audits.rewards import two_queries
-from foltr.simulation.audits.searches import single
+from foltr.simulation.audits.rewards import TwoQueries
 
 
 def game(made, p, played=None, times=4000, **fields):
@@ -17,7 +14,7 @@ def game(made, p, played=None, times=4000, **fields):
     )
     queries = np.array([search.query for search in found])
     held_out = e.data.load("vali")
-    return two_queries(e, single(e), params, e.users, held_out, queries, times, 1e-5, 1, played)
+    return TwoQueries(e, e.users, held_out, 1e-5, played=played).play(params, queries, times)
 
 
 @pytest.mark.parametrize("p", [0.3, 0.5, 0.9])
@@ -57,6 +54,4 @@ def test_a_click_model_without_tables_is_refused(made, monkeypatch):
     monkeypatch.setattr(type(e.users), "tables", lambda self, grades, depth: None)
     queries = np.array([search.query for search in found])
     with pytest.raises(Mistake, match="no table"):
-        two_queries(
-            replace(e), single(e), params, e.users, e.data.load("vali"), queries, 300, 1e-5, 1
-        )
+        TwoQueries(e, e.users, e.data.load("vali"), 1e-5).play(params, queries, 300)

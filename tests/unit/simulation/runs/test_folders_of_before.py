@@ -18,6 +18,7 @@ from foltr.core.federation import Server, State, federate
 from foltr.core.system.process import Threads
 from foltr.report.results import load_runs
 from foltr.simulation.runs import config
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.runs.run import Run
 from foltr.simulation.runs.setup import engine_of, population_of
 from quick_foltr import quick_foltr
@@ -61,7 +62,7 @@ def test_all_of_them_are_read(before):
 
 def test_every_finished_run_is_found_by_its_config(before):
     for run in load_runs("runs"):
-        again = Run(experiment_of(run.path), "runs", threads=1)
+        again = Run(experiment_of(run.path), "runs")
         assert again.folder.path.name == run.name
         found = again.result()
         assert found.found and found.final["ndcg@10"] == run.final["ndcg@10"]
@@ -96,7 +97,7 @@ def test_an_interrupted_run_goes_on_from_the_bits_that_it_stored(before):
     about = json.loads((before / "runs" / INTERRUPTED / "environment.json").read_text())
     if about["packages"]["numba"] != numba.__version__:
         with pytest.raises(Mistake, match=f"begun by other code .*here {numba.__version__}"):
-            Run(e, "runs", 2).result()
+            Run(e, "runs", RunOptions(threads=2)).result()
         return
     with np.load(before / "runs" / INTERRUPTED / "checkpoint.npz") as file:
         stored = dict(file)
@@ -109,7 +110,9 @@ def test_an_interrupted_run_goes_on_from_the_bits_that_it_stored(before):
     done = federate(server, engine, start, e.rounds, lambda t: everybody, e.seed, lambda *_: None)
 
     began = []
-    resumed = Run(e, "runs", 2, watch=lambda progress: began.append(progress.began)).result()
+    resumed = Run(
+        e, "runs", RunOptions(threads=2), watch=lambda progress: began.append(progress.began)
+    ).result()
     assert set(began) == {5} and resumed.folder.name == INTERRUPTED
     assert resumed.params.tobytes() == done.params.tobytes()
     online = resumed.curve("maxrr").values

@@ -97,7 +97,7 @@ def marked(**more):
 
 
 def theirs(e, leaving):
-    population = Run(e, None, 1).context.population
+    population = Run(e, None).context.population
     return LeavingDocuments.of(population, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
 
 
@@ -159,7 +159,7 @@ def test_the_check_distinguishes_forgetting_from_not_forgetting(ranker, tmp_path
         for i in range(3)
     ]
     for method, left in METHODS.items():
-        run = Run(replace(e, unlearning=method, leaving=((2,),)), tmp_path, 1)
+        run = Run(replace(e, unlearning=method, leaving=((2,),)), tmp_path)
         told = compared(run.context, before, run.result(), again)
         mark, own = told["mark"], told["own_ndcg@10"]
         assert mark["before"] > 0.5 and own["before"] > max(
@@ -180,5 +180,5 @@ def test_two_retrainings_do_not_show_how_far_luck_goes():
     e = marked()
     again = [replace(e, unlearning=f"Retrain(luck={i})", leaving=((2,),)).run() for i in range(2)]
     assert "influence" not in compared(
-        Run(again[0].experiment, None, 1).context, e.run(), again[0], again
+        Run(again[0].experiment, None).context, e.run(), again[0], again
     )

@@ -14,6 +14,7 @@ from foltr.core.errors import Mistake
 from foltr.core.system.terminal import LivePanel, NotebookPanel, as_html
 from foltr.experiment import Experiment, user_files
 from foltr.report.results import load_runs
+from foltr.simulation.runs.execution import RunOptions
 from foltr.simulation.sweeps.file import Point
 from foltr.simulation.sweeps.pools import Pool
 from foltr.simulation.sweeps.run import sweep
@@ -43,7 +44,7 @@ def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made")
     experiments = [replace(SMALL, seed=seed, learner=f"PDGD(sessions={n})") for seed in (1, 2)
                    for n in (1, 4)]  # fmt: skip
-    sweep([Point(e, None) for e in experiments], out, "s", measures="MAP()")
+    sweep([Point(e, None) for e in experiments], out, "s", options=RunOptions(measures="MAP()"))
     return out
 
 

@@ -93,17 +93,17 @@ def test_base_is_made_once_and_shared(tmp_path):
 
 def test_a_base_that_another_process_makes_is_busy(tmp_path):
     e = replace(BASE, unlearning="Retrain()", leaving=((2,),))
-    folder = Run(BASE, tmp_path, 1).folder
+    folder = Run(BASE, tmp_path).folder
     folder.create()
     with Claim(folder.path).held(wait=False), pytest.raises(Busy):
-        Run(e, tmp_path, 1, wait=False).result()
+        Run(e, tmp_path, wait=False).result()
     assert [path.name for path in tmp_path.iterdir()] == [folder.path.name]
 
 
 def test_known_runs_are_looked_for_elsewhere(tmp_path):
     BASE.run(tmp_path / "old")
     e = replace(BASE, unlearning="Retrain()", leaving=((2,),))
-    result = Run(e, tmp_path / "new", 1, known=tmp_path / "old").result()
+    result = Run(e, tmp_path / "new", known=tmp_path / "old").result()
     assert len(list((tmp_path / "new").iterdir())) == len(list((tmp_path / "old").iterdir())) == 1
     assert bits(result) == bits(e.run())
 
@@ -124,16 +124,16 @@ def test_luck_is_of_its_own_and_shared_by_rivals():
 def test_who_starts_again_writes_a_history_others_add_to_the_old_one(tmp_path):
     for name, method in METHODS.items():
         e = replace(BASE, unlearning=method, leaving=((2,),))
-        run = Run(e, tmp_path, 1)
+        run = Run(e, tmp_path)
         result = run.result()
-        fresh = Run(e, tmp_path, 1)  # as another process would see it
+        fresh = Run(e, tmp_path)  # as another process would see it
         kept = fresh.stored(fresh.result())
         if name in ("FedEraser", "Retrain"):
             assert (run.folder.path / "history-updates.npy").exists()
             assert not np.isin(2, kept.clients) and set(np.unique(kept.clients)) >= {0, 1, 3, 4, 5}
             assert kept.rounds == result.final["rounds"] and len(kept.clients) == 8
         else:
-            base, made = Run(BASE, tmp_path, 1), result.final["rounds"]
+            base, made = Run(BASE, tmp_path), result.final["rounds"]
             old, stores = base.stored(base.result()), name != "FineTune"
             np.testing.assert_array_equal(kept.updates[: len(old.updates)], old.updates)
             assert len(kept.updates) == len(old.updates) + stores * -(-made // BASE.history)
@@ -156,7 +156,7 @@ def test_who_leaves_later_takes_along_what_he_sent_since_training():
         leaving=((3,),),
     )
     later = replace(marked, leaving=((3,), (0,)))
-    population = Run(later, None, 1).context.population
+    population = Run(later, None).context.population
     leaving = LeavingDocuments.of(population, np.array([0]), np.array([1, 2]))
     marks = [leaving.mark(e.ranker, e.run().params) for e in (marked, later)]
     assert marks[0] > 0.1 and marks[1] < 1e-5
@@ -166,8 +166,8 @@ def test_norms_are_those_of_training_after_fed_eraser(tmp_path):
     """Each sends what is as long as what it sent then: so a second group can leave by the same
     norms."""
     e = replace(BASE, unlearning="FedEraser(sessions=2)", leaving=((2,),))
-    run = Run(e, tmp_path, 1)
-    now, then = (each.stored(each.result()) for each in (run, Run(BASE, tmp_path, 1)))
+    run = Run(e, tmp_path)
+    now, then = (each.stored(each.result()) for each in (run, Run(BASE, tmp_path)))
     others = np.array([0, 1, 3, 4, 5])
     for row in range(8):
         sizes = [np.linalg.norm(history.sent(row, others), axis=1) for history in (now, then)]
@@ -183,7 +183,7 @@ def test_sampled_clients_are_asked_for_what_they_stored(tmp_path):
         unlearning="FedEraser(sessions=1)",
         leaving=((1, 7, 11),),
     )
-    run = Run(part, tmp_path, 1)
+    run = Run(part, tmp_path)
     result = run.result()
     then = run.base[0].stored(run.base[1])
     now = run.stored(result)
@@ -209,9 +209,7 @@ def test_sampled_clients_of_retraining_are_some_of_those_who_remain():
 
 def test_volumes_are_scaled_in_proportion():
     volumes = np.array([1, 2, 5, 10])
-    population = Run(
-        replace(BASE, clients=4, learner="PDGD(sessions=5)"), None, 1
-    ).context.population
+    population = Run(replace(BASE, clients=4, learner="PDGD(sessions=5)"), None).context.population
     population = replace(population, sessions=volumes)
     assert with_sessions(population, 5, 2).sessions.tolist() == [1, 1, 2, 4]
     assert with_sessions(population, 5, 5).sessions.tolist() == volumes.tolist()
@@ -277,7 +275,7 @@ def test_no_round_at_all(tmp_path):
 def test_fed_remove_is_exact_where_nobody_reacts(tmp_path):
     """One round, stored: what is left is the others' part of the mean."""
     one = replace(BASE, rounds=1, history=1)
-    run = Run(replace(one, unlearning="FedRemove(fine_tune=0)", leaving=((2,),)), tmp_path, 1)
+    run = Run(replace(one, unlearning="FedRemove(fine_tune=0)", leaving=((2,),)), tmp_path)
     params, sent = (
         run.result().params,
         run.base[0].stored(run.base[1]).updates[0].astype(np.float64),
@@ -333,7 +331,7 @@ def test_killed_for_good_and_resumed(tmp_path):
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert bits(e.run(tmp_path)) == whole
-    left = Run(e.base, tmp_path, 1)
+    left = Run(e.base, tmp_path)
     kept = left.stored(left.result())
     assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(
         axis=2

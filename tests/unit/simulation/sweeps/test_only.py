@@ -11,7 +11,7 @@ from foltr.cli.tools import typed_choices
 from foltr.core.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.report.results import load_runs
-from foltr.simulation.sweeps.file import as_file_name, narrowed, read_sweep
+from foltr.simulation.sweeps.file import Point, as_file_name, narrowed, read_sweep
 from foltr.simulation.sweeps.run import sweep
 from foltr.simulation.sweeps.state import Overview, Record
 
@@ -124,14 +124,14 @@ numbers = st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)
 
 @given(numbers, numbers, numbers, numbers)
 def test_what_is_left_has_the_values_and_nothing_else_is_lost(seeds, clients, some, few):
-    found = [(Experiment(seed=s, clients=c), None) for s in seeds for c in clients]
+    found = [Point(Experiment(seed=s, clients=c), None) for s in seeds for c in clients]
     try:
         left = narrowed(found, {"seed": some, "clients": few})
     except Mistake:
         assert not set(some) <= set(seeds) or not set(few) <= set(clients)
         return
-    has = [i for i, (e, _) in enumerate(found) if e.seed in some and e.clients in few]
-    assert left == has
+    has = [p for p in found if p.experiment.seed in some and p.experiment.clients in few]
+    assert left == tuple(has)
 
 
 def test_a_narrowed_sweep_leaves_the_record_of_the_whole_study(tmp_path):

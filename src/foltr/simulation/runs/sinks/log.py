@@ -55,7 +55,7 @@ class Log:
     def __init__(self, names: str | Sequence[str], e: Experiment, folder: Path | None) -> None:
         self.names, self.experiment, self.folder = checked_logs(names), e, folder
         kept = "a log belongs to a run that is kept: give out=..."
-        require(not self.names or folder is not None, kept)
+        require(folder is not None, kept)
         self._sinks: dict[str, Sink] = {}
         self._next: dict[str, int] = {}  # the first round that a sink lacks
         self._latest: Metrics | None = None
@@ -86,8 +86,8 @@ class Log:
         self._sinks.clear()
 
     def __call__(self, progress: Progress) -> None:
-        """To watch a run. Other runs that it begins from are not logged."""
-        if not self._sinks or progress.experiment != self.experiment:
+        """To watch a run."""
+        if not self._sinks:
             return
         self._latest = progress.metrics
         if time.monotonic() - self._wrote >= SECONDS:
@@ -95,7 +95,7 @@ class Log:
 
     def finished(self, result: Result) -> Result:
         """Log what is left of a run, and its final measures; all of it, if it was found."""
-        if self.names and not self._opened:
+        if not self._opened:
             try:
                 self.open()
             except Mistake as mistake:

@@ -32,7 +32,9 @@ class TensorBoardSink:
         self._writer = RecordWriter(str(about.folder / name))
         self._event(file_version="brain.Event:2")
         if self.first:
-            self._restart()
+            from tensorboardX.proto.event_pb2 import SessionLog
+
+            self._event(session_log=SessionLog(status=SessionLog.START), step=self.first)
         else:
             from tensorboardX.summary import text
 
@@ -58,11 +60,6 @@ class TensorBoardSink:
 
         parts = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         self._event(summary=Summary(value=parts), step=t)
-
-    def _restart(self) -> None:
-        from tensorboardX.proto.event_pb2 import SessionLog
-
-        self._event(session_log=SessionLog(status=SessionLog.START), step=self.first)
 
     def _event(self, **fields: Any) -> None:
         from tensorboardX.proto.event_pb2 import Event

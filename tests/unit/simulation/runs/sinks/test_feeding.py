@@ -179,13 +179,14 @@ def test_what_is_unknown_is_left_out():
 
 
 def test_a_sweep_is_logged_also_where_its_runs_are_finished(tool, tmp_path):
+    from foltr.simulation.runs.execution import RunOptions
     from foltr.simulation.sweeps.file import Point
     from foltr.simulation.sweeps.run import sweep
 
     points = [Point(replace(SMALL, seed=seed), None) for seed in (1, 2)]
     sweep(points, tmp_path, "s")
     assert not tool.logs
-    swept = sweep(points, tmp_path, "s", log="mlflow")
+    swept = sweep(points, tmp_path, "s", options=RunOptions(log="mlflow"))
     assert len(swept.found) == 2 and not swept.made
     assert all(len(kept["rows"]) == 8 and kept["final"] for kept in tool.logs.values())
     assert len(tool.logs) == 2
