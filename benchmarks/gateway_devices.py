@@ -103,14 +103,16 @@ class MadeUp:
 
 def summing(agreed: Agreement, client: int, engine: MadeUp) -> Callable[[bytes], bytes]:
     """The answers of a device that takes part in secure sums."""
-    from foltr.deployment.protocol.participant import Device
+    from foltr.deployment.protocol.participant import Participant
     from foltr.deployment.protocol.records import Records
-    from foltr.deployment.protocol.sums import SumDevice
+    from foltr.deployment.protocol.sums import SumParticipant
 
     assert agreed.protocol is not None
     own = range(client, client + 1)
-    device = Device(agreed, own, lambda sessions: engine, Records(None, agreed.id), offset=client)
-    device.sums = SumDevice(agreed.protocol, agreed.fewest)
+    device = Participant(
+        agreed, own, lambda sessions: engine, Records(None, agreed.id), offset=client
+    )
+    device.sums = SumParticipant(agreed.protocol, agreed.fewest)
     return device.answer
 
 

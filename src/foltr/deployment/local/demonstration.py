@@ -16,7 +16,7 @@ from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.local.deployment import Deployment
 from foltr.deployment.node.node import run_node
 from foltr.deployment.protocol.frames import Frame, Kind, Model, read_updates, write_updates
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
 
@@ -93,7 +93,7 @@ def undefended(seed: int) -> Array:
 Z = 2.0
 
 
-def malicious(device: Device) -> Callable[[bytes], bytes]:
+def malicious(device: Participant) -> Callable[[bytes], bytes]:
     """The `answer` function of a device, with changed updates."""
 
     def answer(text: bytes) -> bytes:

@@ -21,7 +21,7 @@ from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.keys.device_keys import keys_in, trusting
 from foltr.deployment.node.clients import learning
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.protocol.sums import Known
 from foltr.deployment.settings import DevicesTable, NodeTable, beside, read_devices
@@ -56,15 +56,15 @@ def device_of(
     tell: Callable[[str], None],
     key: bytes | None = None,
     known: Known | None = None,
-) -> Device:
+) -> Participant:
     """The device with this client number. `key` is its private key, `known` returns the pinned
     public keys: for signed sums."""
     own = range(client, client + 1)
-    device = Device(agreed, own, engine_for, records, offset=0, tell=tell)
+    device = Participant(agreed, own, engine_for, records, offset=0, tell=tell)
     if agreed.protocol is not None:
-        from foltr.deployment.protocol.sums import SumDevice
+        from foltr.deployment.protocol.sums import SumParticipant
 
-        device.sums = SumDevice(agreed.protocol, agreed.fewest, key, known)
+        device.sums = SumParticipant(agreed.protocol, agreed.fewest, key, known)
     return device
 
 

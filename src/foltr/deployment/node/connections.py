@@ -19,7 +19,7 @@ from foltr.core.system.state_file import Unusable
 from foltr.deployment.flower.node import Node
 from foltr.deployment.keys.keys import NODE_KEY, SIGN_KEY, read_sign_key
 from foltr.deployment.keys.rotation import NEXT, promote
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 
 LOOK = 0.5  # seconds between two looks at the connections
 WAITING = (
@@ -149,15 +149,15 @@ class Connections:
 
 @dataclass
 class Answering:
-    """How the connections of one device answer: one ask at a time."""
+    """How the connections of one participant answer: one ask at a time."""
 
-    device: Device
+    participant: Participant
     answer: Callable[[bytes], bytes]
     last_round: int | None = None  # the last one in which a client answered
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.last_round = self.device.records.last_round()
+        self.last_round = self.participant.records.last_round()
 
     def by(self, sign_key: bytes) -> Callable[[bytes], bytes]:
         """The function that answers on the connection of a key. Secure sums that are begun there
@@ -165,11 +165,11 @@ class Answering:
 
         def answered(text: bytes) -> bytes:
             with self._alone:
-                if self.device.sums is not None:
-                    self.device.sums.key = sign_key
+                if self.participant.sums is not None:
+                    self.participant.sums.key = sign_key
                 made = self.answer(text)
                 with suppress(Unusable):  # a full disk
-                    self.last_round = self.device.records.last_round()
+                    self.last_round = self.participant.records.last_round()
                 return made
 
         return answered

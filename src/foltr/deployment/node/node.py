@@ -15,9 +15,9 @@ from foltr.deployment.flower.superlink import LOOPBACK
 from foltr.deployment.guarantee import only_one, whole_budget
 from foltr.deployment.keys.keys import SIGN_KEY, check_dates, read_sign_key
 from foltr.deployment.monitoring import Heartbeat
-from foltr.deployment.node.clients import device_of, keys_known
+from foltr.deployment.node.clients import keys_known, participant_of
 from foltr.deployment.node.connections import Answering, Connections
-from foltr.deployment.protocol.participant import FORGOTTEN, Device
+from foltr.deployment.protocol.participant import FORGOTTEN, Participant
 from foltr.deployment.settings import address_of, beside, read_node
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.interruptions import on_signals
@@ -35,10 +35,13 @@ def run_node(
     insecure: bool = False,
     forget: bool = False,
     tell: Callable[[str], None] = print,
-    changed: Callable[[Device], Callable[[bytes], bytes]] = lambda device: device.answer,
+    changed: Callable[[Participant], Callable[[bytes], bytes]] = lambda participant: (
+        participant.answer
+    ),
 ) -> None:
     """Run a node until it is stopped or, with `forget`, until the server has unlearned it.
-    `changed` replaces the device's `answer` function: for malicious nodes in demonstrations."""
+    `changed` replaces the answer function of the participant: for malicious nodes in
+    demonstrations."""
     agreed, table = read_node(file, code)
     needs = "the folder that `foltr keys node NAME` makes"
     require(table.keys is not None, f"{file}: [node] needs keys, {needs}")
@@ -57,17 +60,22 @@ def run_node(
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
         known = keys_known(agreed, table, file, tell)
-        device = device_of(agreed, table, file, tell, read_sign_key(keys / SIGN_KEY), known)
-        device.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
+        participant = participant_of(
+            agreed, table, file, tell, read_sign_key(keys / SIGN_KEY), known
+        )
+        participant.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
         if forget:
-            device.forget_me()
+            participant.forget_me()
             tell("asking to be forgotten: this node stops when the server has unlearned it")
         told = f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}"
         tell(Event(told, "started", federation=agreed.id.hex(), clients=table.clients))
         tell(f"a client that answers in all {agreed.rounds:,} agreed rounds spends at most:")
         for line in whole_budget(agreed):
             tell(line)
-        home, answering = home_of(device.records), Answering(device, changed(device))
+        home, answering = (
+            home_of(participant.records),
+            Answering(participant, changed(participant)),
+        )
 
         def connect(key: Path, sign_key: bytes) -> Node:
             trusted = None if insecure else ca
@@ -82,7 +90,7 @@ def run_node(
             Connections(keys, connect, tell).serve(stop, looked)
         finally:
             beat.delete()
-        left = device.records.about(FORGOTTEN) is not None
+        left = participant.records.about(FORGOTTEN) is not None
         told = "forgotten: this node has left" if left else "stopped: the same command continues"
         tell(Event(told, "stopped"))
 

@@ -24,7 +24,7 @@ from foltr.core.world.population import Population
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.messages import FAILED, packed, unpacked
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.experiment import Experiment
 from foltr.simulation.runs.execution import Simulated
@@ -88,7 +88,7 @@ class InProcess:
             given = p if not sessions else with_sessions(p, e.learner.sessions, sessions)
             return make(e, given, params, threads, seed)
 
-        devices, known = dict[int, Device](), dict[int, bytes]()  # public keys, by client
+        devices, known = dict[int, Participant](), dict[int, bytes]()  # public keys, by client
 
         def keys(clients: Array) -> Mapping[int, bytes]:
             return {id: known[id] for id in clients.tolist()}
@@ -97,12 +97,12 @@ class InProcess:
             self.state.mkdir(parents=True, exist_ok=True)
         for node, clients in enumerate(ranges, start=2):
             where = None if self.state is None else self.state / f"node-{node}.db"
-            device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
+            device = Participant(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
-                from foltr.deployment.protocol.sums import SumDevice  # needs cryptography
+                from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
                 from foltr.secure_sum.keys import node_key
 
-                device.sums = SumDevice(agreed.protocol, agreed.fewest)
+                device.sums = SumParticipant(agreed.protocol, agreed.fewest)
                 if agreed.protocol.consistency:
                     device.sums.key, public = node_key()
                     device.sums.known = keys

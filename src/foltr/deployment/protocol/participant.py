@@ -36,7 +36,7 @@ from foltr.deployment.protocol.records import Record, Records
 from foltr.secure_sum.terms import model_digest
 
 if TYPE_CHECKING:
-    from foltr.deployment.protocol.sums import SumDevice  # needs cryptography
+    from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
 
 NONE = -1  # no round
 FORGET = "forget"  # set in the records when the node has asked to be forgotten
@@ -46,7 +46,7 @@ WORD, SUM_WORD = 4, 8  # bytes of a number, in an update and in a secure sum
 
 
 @dataclass
-class Device:
+class Participant:
     """The clients of one node. It answers only what the agreement allows, whatever the server
     asks: it checks the federation, the features, the model, n, the budget of each client, and the
     terms of a secure sum.
@@ -56,7 +56,7 @@ class Device:
     model in the same round costs the budget of another round.
 
     The text of a refusal contains no client data and no exception text. Errors of the node's own
-    code go to its log only. The device answers one ask at a time, and may be called from any
+    code go to its log only. It answers one ask at a time, and may be called from any
     thread."""
 
     agreement: Agreement
@@ -67,7 +67,7 @@ class Device:
     count: int = 0  # number of clients, while `clients` is None
     # the client that is number 0 of the engine; None: 0 if `clients` are given, else the first
     offset: int | None = None
-    sums: SumDevice | None = None  # secure sums, if the agreement has a channel
+    sums: SumParticipant | None = None  # secure sums, if the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # writes a line to the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
     _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)  # engine, memory
@@ -135,7 +135,7 @@ class Device:
             raise Refusal("malformed", str(error)) from None
         raise Refusal("kind", f"{ask.kind.name} is not an ask")
 
-    def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
+    def _summed(self, sums: SumParticipant, ask: Frame) -> dict[int, bytes]:
         """The clients' messages of one step of a secure sum.
 
         Once a node has sent masked updates of a round, it takes part in sums of the same clients

@@ -36,7 +36,7 @@ STEPS = (Step.SHARES, Step.MASKED, Step.SIGNED, Step.UNMASK)  # those that SUM a
 
 
 @dataclass
-class SumDevice:
+class SumParticipant:
     """The secure sums of a node's clients, one at a time.
 
     `key` signs for all clients of the node. `known` returns the public keys of the clients that

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, agreed, device_of
+from small_federation import PARAMS, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -26,7 +26,7 @@ class Node:
     """A node; with `roll`, a gateway whose devices `present` can be reached."""
 
     def __init__(self, agreement, own, roll=True, version=2):
-        self.device, self.own, self.roll = device_of(agreement, Wide(), own), own, roll
+        self.participant, self.own, self.roll = participant_of(agreement, Wide(), own), own, roll
         self.present, self.leaving, self.asks, self.version = list(own), [], [], version
 
     def answer(self, text):
@@ -36,7 +36,7 @@ class Node:
             raise Malformed("a frame of an unknown version or kind")
         if ask.kind == Kind.ROLL:
             return self.told(ask).to_bytes()
-        answer = Frame.from_bytes(self.device.answer(text))
+        answer = Frame.from_bytes(self.participant.answer(text))
         if answer.kind == Kind.WELCOME and ask.kind == Kind.HELLO:
             answer = replace(answer, payload=self.welcome())
         return answer.to_bytes()
@@ -201,7 +201,7 @@ def test_of_two_gateways_with_one_client_the_first_is_asked():
     """A roster cannot give a client to two nodes; two connections of one node could."""
     here = Here()
     here.engine.reachable = lambda: {GATEWAY: range(4), OTHER: range(2, 8)}
-    here.nodes[OTHER].device.clients = range(2, 8)
+    here.nodes[OTHER].participant.clients = range(2, 8)
     here.nodes[OTHER].present = list(range(2, 8))
     asked, arrived = here.round(0, range(8))
     assert asked == arrived == list(range(8))
@@ -212,7 +212,7 @@ def test_of_two_gateways_with_one_client_the_first_is_asked():
 def test_a_farewell_names_single_clients():
     here = Here()
     here.there()
-    here.nodes[GATEWAY].device.forget_me()
+    here.nodes[GATEWAY].participant.forget_me()
     assert here.engine.farewell(GATEWAY, [1, 3]) is True
     assert here.nodes[GATEWAY].asks[-1].clients == (1, 3)
     assert here.engine.farewell(OTHER, [5]) is False, "nobody of it has asked"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_federation import PARAMS, agreed, answered, ask_of, device_of
+from small_federation import PARAMS, agreed, answered, ask_of, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -17,7 +17,7 @@ from foltr.deployment.protocol import exchange, frames
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.frames import HEADER, Frame, Kind, Malformed, Welcome
 from foltr.deployment.protocol.in_process import InProcessGrid
-from foltr.deployment.protocol.sums import SumDevice
+from foltr.deployment.protocol.sums import SumParticipant
 
 AGREED = agreed(rounds=99)
 OF_NODES = {10 + i: range(i, i + 1) for i in range(3)}
@@ -55,20 +55,22 @@ def of_version_3(answer):
 
 
 def engine_of(agreement, changed=lambda node, answer: answer, asked=None):
-    devices = {node: device_of(agreement, clients=own) for node, own in OF_NODES.items()}
+    participants = {node: participant_of(agreement, clients=own) for node, own in OF_NODES.items()}
     if agreement.protocol is not None:
-        for device in devices.values():
-            device.sums = SumDevice(agreement.protocol, agreement.fewest)
+        for participant in participants.values():
+            participant.sums = SumParticipant(agreement.protocol, agreement.fewest)
     seen = [] if asked is None else asked
 
-    def noted(node, device):
+    def noted(node, participant):
         def answer(text):
             seen.append((node, version_of(text)))
-            return device.answer(text)
+            return participant.answer(text)
 
         return changed(node, answer)
 
-    grid = InProcessGrid({node: noted(node, device) for node, device in devices.items()})
+    grid = InProcessGrid(
+        {node: noted(node, participant) for node, participant in participants.items()}
+    )
     made = {"patience": 0.0, "message": grid.create_message}
     return Flower(grid, agreement, lambda: OF_NODES, **made)
 
@@ -109,11 +111,11 @@ def test_a_server_of_the_next_version_works_with_the_nodes_of_this_one(changes, 
 def test_versions_that_do_not_meet_say_which_side_is_older(monkeypatch):
     hello = ask_of(AGREED, Kind.HELLO, clients=(0,), payload=AGREED.text.encode())
     with pytest.raises(Malformed, match=r"version 3 .* understands 1 \.\. 2: this foltr is older"):
-        device_of(AGREED, clients=range(1)).answer(replace(hello, version=3).to_bytes())
+        participant_of(AGREED, clients=range(1)).answer(replace(hello, version=3).to_bytes())
     monkeypatch.setattr(frames, "OLDEST", 3)
     monkeypatch.setattr(frames, "VERSION", 4)
     with pytest.raises(Malformed, match=r"version 2 .* understands 3 \.\. 4: the other foltr"):
-        device_of(AGREED, clients=range(1)).answer(hello.to_bytes())
+        participant_of(AGREED, clients=range(1)).answer(hello.to_bytes())
 
 
 def test_a_server_that_is_two_versions_ahead_leaves_out_the_node_and_counts_it(monkeypatch):
@@ -126,10 +128,10 @@ def test_a_server_that_is_two_versions_ahead_leaves_out_the_node_and_counts_it(m
 
 
 def test_an_answer_has_the_version_of_its_ask():
-    device = device_of(AGREED)
+    participant = participant_of(AGREED)
     for version in (1, 2):
         ask = replace(ask_of(AGREED, t=version), version=version)
-        assert answered(device, ask).version == version
+        assert answered(participant, ask).version == version
 
 
 def test_new_kinds_are_unknown_in_the_old_version():
@@ -172,8 +174,8 @@ def test_any_bytes_are_a_welcome_or_malformed(payload):
 
 
 def test_a_node_tells_how_many_rounds_it_has_seen():
-    device = device_of(AGREED)
+    participant = participant_of(AGREED)
     hello = ask_of(AGREED, Kind.HELLO, payload=AGREED.text.encode())
-    assert Welcome.from_bytes(answered(device, hello).payload) == Welcome(answered=0)
-    answered(device, ask_of(AGREED, t=6))
-    assert Welcome.from_bytes(answered(device, hello).payload).answered == 7
+    assert Welcome.from_bytes(answered(participant, hello).payload) == Welcome(answered=0)
+    answered(participant, ask_of(AGREED, t=6))
+    assert Welcome.from_bytes(answered(participant, hello).payload).answered == 7
