@@ -23,6 +23,7 @@ from foltr.deployment.flower.internals import fleet_pb2, heartbeat_pb2, httpx, n
 from foltr.deployment.keys.device_keys import new_key, public_bytes, trusting
 from foltr.deployment.keys.keys import read_node_key
 from foltr.deployment.protocol import frames as reasons
+from foltr.deployment.protocol.frames import Malformed
 from foltr.deployment.protocol.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
 
 WAIT = 20.0  # seconds for which the SuperLink holds a request until there is an ask
@@ -324,6 +325,9 @@ class Node:
             raise
         except NoAnswer as refusal:
             error = Error(refusal.code, refusal.reason)
+        except Malformed as problem:  # for example, of another version
+            error = Error(REFUSED, str(problem)[:200])
+            self.tell(f"an ask could not be answered: {problem}")
         except Exception as problem:  # noqa: BLE001
             error = Error(FAILED, type(problem).__name__)  # its text may contain data
             self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")

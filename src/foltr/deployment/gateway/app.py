@@ -26,7 +26,6 @@ from foltr.deployment.gateway.connection_limits import SCOPE, Connection, Connec
 from foltr.deployment.gateway.devices import Forbidden
 from foltr.deployment.gateway.enrolment import Enrolled, Refused, Standing
 from foltr.deployment.gateway.gateway import Conflict, Gateway, Late
-from foltr.deployment.gateway.presence import OLDEST_OF_DEVICES
 from foltr.deployment.gateway.signing import (
     ABOUT,
     ANSWERS,
@@ -38,12 +37,12 @@ from foltr.deployment.gateway.signing import (
     KEY,
     LEAVE,
     MODEL,
-    NEWEST,
     PUBLIC,
     SESSION,
     SIGNATURE,
     SIGNED,
     SKEW,
+    SPOKEN,
     TIME,
     WAIT,
     Tokens,
@@ -53,7 +52,7 @@ from foltr.deployment.gateway.signing import (
     request_text,
     verified,
 )
-from foltr.deployment.protocol.frames import FIRST_OF_DEVICES, HEADER, VERSION, Malformed
+from foltr.deployment.protocol.frames import HEADER, VERSION, Malformed
 
 ROUND = 4  # field of a frame's header
 FAILED = 20  # different errors that are told
@@ -151,7 +150,8 @@ class App:
                     del self._sending[client]
             return await self._answer(client, t, nonce, body)
         if path == MODEL and method == "GET":
-            return self._model(self._device(scope, headers), headers)
+            self._device(scope, headers)
+            return self._model(headers)
         if not self.strangers.allow(_address(scope)):
             raise Problem(429, "too many requests from this address")
         if path == ABOUT and method == "GET":
@@ -287,23 +287,11 @@ class App:
         await self.gateway.devices.replace_key(device.client, key)
         return _json(200, {"key": b64encode(key).decode()})
 
-    def _note_version(self, client: int, headers: Mapping[str, bytes]) -> None:
-        """Note the newest version of the protocol that a device speaks."""
-        named = headers.get(NEWEST)
-        newest = FIRST_OF_DEVICES if named is None else number(named)
-        if newest is None:
-            raise Problem(400, f"{NEWEST}: expected a number")
-        self.gateway.presence.speaks(client, newest)
-        if newest < OLDEST_OF_DEVICES:
-            older = f"this device speaks version {newest} of the protocol: update it"
-            known = f"{OLDEST_OF_DEVICES} .. {VERSION}"
-            raise Problem(426, f"{older} (the gateway understands {known})")
-
     async def _ask(
         self, client: int, headers: Mapping[str, bytes], connection: Connection | None
     ) -> Response:
         gateway, polling = self.gateway, self.gateway.polling
-        self._note_version(client, headers)
+        _check_version(headers)
         answered = _nonce(headers.get("if-none-match", b"").strip(b'"'))
         wanted = number(headers.get(WAIT)) or 0
         crowded = gateway.presence.held >= polling.max_held
@@ -330,15 +318,29 @@ class App:
         await self.gateway.take_answer(client, nonce, body[:SIGNATURE], frame)
         return 204, [], b""
 
-    def _model(self, client: int, headers: Mapping[str, bytes]) -> Response:
-        self._note_version(client, headers)
-        model, newest = self.gateway.model, self.gateway.presence.newest(client)
-        if model is None or model.version > newest:
+    def _model(self, headers: Mapping[str, bytes]) -> Response:
+        _check_version(headers)
+        model = self.gateway.model
+        if model is None:
             return 204, [(b"retry-after", b"%d" % self.gateway.polling.poll)], b""
         tag = b'"%s"' % model.model.hex().encode()
         if headers.get("if-none-match") == tag:
             return 304, [(b"etag", tag)], b""
         return 200, [BINARY, (b"etag", tag)], model.to_bytes()
+
+
+def _check_version(headers: Mapping[str, bytes]) -> None:
+    """Refuse a device that speaks another version of the protocol."""
+    version = number(headers.get(SPOKEN, b"%d" % VERSION))
+    if version is None:
+        raise Problem(400, f"{SPOKEN}: expected a number")
+    if version != VERSION:
+        older = "device" if version < VERSION else "gateway"
+        raise Problem(
+            426,
+            f"this device speaks version {version} of the protocol, and the gateway version"
+            f" {VERSION}: the {older} is older: update it",
+        )
 
 
 def _address(scope: Scope) -> str:

@@ -28,8 +28,8 @@ from foltr.deployment.gateway.signing import (
     KEY,
     LEAVE,
     MODEL,
-    NEWEST,
     SESSION,
+    SPOKEN,
     Ed25519PrivateKey,
     answer_text,
     key_text,
@@ -119,12 +119,12 @@ class Requests:
 
     def ask(self, answered: str = "", wait: int = WAIT) -> Request:
         """`answered`: the ETag of the last ask that was answered."""
-        headers = {**self._token(), NEWEST: str(VERSION), HELD: str(wait)}
+        headers = {**self._token(), SPOKEN: str(VERSION), HELD: str(wait)}
         return Request("GET", ASK, headers | ({"if-none-match": answered} if answered else {}))
 
     def model(self, known: str = "") -> Request:
         """`known`: the ETag of the model that the device has."""
-        headers = {**self._token(), NEWEST: str(VERSION)}
+        headers = {**self._token(), SPOKEN: str(VERSION)}
         return Request("GET", MODEL, headers | ({"if-none-match": known} if known else {}))
 
     def answer(self, frame: bytes) -> Request:

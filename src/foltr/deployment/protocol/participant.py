@@ -28,7 +28,6 @@ from foltr.deployment.protocol.frames import (
     read_ids,
     read_parts,
     refusal,
-    write_ids,
     write_parts,
     write_updates,
 )
@@ -150,8 +149,7 @@ class Participant:
         last, among = self._committed()
         if last > ask.round:
             raise Refusal("round", f"round {ask.round + 1} is over: {last + 1} was answered")
-        named = write_ids(read_ids(asked, ask.version), 1)
-        if last == ask.round and among != sha256(named).digest():
+        if last == ask.round and among != clients_hash(read_ids(asked)):
             raise Refusal("released", f"updates of round {last + 1} are in a sum of other clients")
         known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
@@ -162,9 +160,9 @@ class Participant:
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
 
-    def _commit(self, round: int, asked: bytes) -> None:
+    def _commit(self, round: int, asked: Array) -> None:
         """Remember, before masked updates leave, among whom."""
-        self.records.set_about(MASKED, round.to_bytes(8, "little") + sha256(asked).digest())
+        self.records.set_about(MASKED, round.to_bytes(8, "little") + clients_hash(asked))
 
     def _committed(self) -> tuple[int, bytes]:
         """The last round of which masked updates were sent (-1 for none), and among whom."""
@@ -377,6 +375,11 @@ class Participant:
             sizes = lengths(np.stack([record.payload for record in made.values()]))
             norms = dict(zip(made, sizes.tolist(), strict=True))
         self.records.keep(made.values(), norms)
+
+
+def clients_hash(clients: Array) -> bytes:
+    """A hash of a set of client ids, in ascending order."""
+    return sha256(np.asarray(clients, "<u4").tobytes()).digest()
 
 
 def in_words(update: Array) -> Array:

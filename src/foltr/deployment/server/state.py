@@ -41,7 +41,7 @@ from foltr.simulation.runs.columns import Metrics
 from foltr.simulation.runs.folder import UNREADABLE, Folder, why
 from foltr.simulation.runs.trained import TrainedRanker
 
-CONTRIBUTED, IDS = "contributed.ids", 2  # the second: version of the list (`write_ids`)
+CONTRIBUTED = "contributed.ids"
 SEED, ROSTER, RANKER = "seed.txt", "roster.json", "ranker.json"
 AGREEMENT, ROUNDS, ASKED, TOOK_PART, FORGOTTEN = (
     "agreement.json",
@@ -160,10 +160,10 @@ class ServerState:
         file = self.path / CONTRIBUTED
         if not file.exists():
             return None if self.rounds() else np.empty(0, np.int64)
-        return read_ids(content_of(file), IDS)
+        return read_ids(content_of(file))
 
     def set_contributors(self, clients: Array) -> None:
-        write_whole(self.path / CONTRIBUTED, write_ids(clients, IDS))
+        write_whole(self.path / CONTRIBUTED, write_ids(clients))
 
     def add_contributors(self, clients: Array) -> None:
         known = self.contributors()

@@ -88,7 +88,7 @@ def about_of(kind, clients, payload=b"", agreement=AGREED, **other):
 
 def hello(agreement=AGREED, places=PLACES, first=FIRST):
     text = agreement.text.encode()
-    return about_of(Kind.HELLO, range(first, first + places), text, agreement, version=1)
+    return about_of(Kind.HELLO, range(first, first + places), text, agreement)
 
 
 def terms_of(agreement=SUMS, t=0):
@@ -97,7 +97,7 @@ def terms_of(agreement=SUMS, t=0):
 
 def open_of(agreement=SUMS, clients=(10, 11, 12), t=0, **other):
     """The ask that begins a secure sum."""
-    ids = write_ids(np.array(sorted(clients)), 2)
+    ids = write_ids(np.array(sorted(clients)))
     parts = [ids, terms_of(agreement, t).to_bytes(), Model(PARAMS).to_bytes()]
     return ask_of(agreement, Kind.OPEN, clients, t, payload=write_parts(parts), **other)
 

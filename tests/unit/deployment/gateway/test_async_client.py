@@ -103,7 +103,7 @@ def test_a_refusal_ends_a_device_and_a_busy_gateway_does_not(gateway):
 
 def test_an_ask_that_is_not_understood_is_told(gateway):
     def older(text):
-        raise Malformed("version 3 of the protocol, but this foltr understands 1 .. 2")
+        raise Malformed("version 3 of the protocol, but this foltr speaks version 2")
 
     async def whole():
         device = one_of(gateway.port, older)

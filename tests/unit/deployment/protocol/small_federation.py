@@ -15,7 +15,6 @@ from foltr.core.guards import privatized
 from foltr.core.seeds import SystemStream
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import (
-    VERSION,
     Frame,
     Kind,
     Model,
@@ -126,5 +125,5 @@ def opening(everybody, terms, params=PARAMS, how=(0, -1)):
     numbers = np.array(everybody)
     ids = b"l" + numbers.astype("<u4").tobytes()  # not in order
     if (numbers[:-1] < numbers[1:]).all():
-        ids = write_ids(numbers, VERSION)
+        ids = write_ids(numbers)
     return write_parts([ids, terms.to_bytes(), Model(params, *how).to_bytes()])

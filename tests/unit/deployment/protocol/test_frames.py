@@ -90,7 +90,7 @@ def header(**changes):
         zip(
             "magic version kind federation round model_round model features nonce n count length"
             .split(),
-            (b"fF", 1, 3, bytes(16), 0, 0, bytes(32), bytes(32), bytes(16), 5, 0, 0),
+            (b"fF", 2, 3, bytes(16), 0, 0, bytes(32), bytes(32), bytes(16), 5, 0, 0),
             strict=True,
         )
     )  # fmt: skip
@@ -103,7 +103,7 @@ def header(**changes):
         (header(magic=b"fS"), "begins with"),
         (header(version=0), "the other foltr is older"),
         (header(version=3), "update it"),
-        (header(version=1, kind=Kind.ROLL), "unknown kind, 10"),
+        (header(version=1), "the other foltr is older"),
         (header(kind=0), "unknown kind, 0"),
         (header(kind=99), "unknown kind, 99"),
         (header(count=1), "1 clients and 0 bytes announced"),

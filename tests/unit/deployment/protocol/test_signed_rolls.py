@@ -56,7 +56,7 @@ class Here:
         def answer(text):
             ask = Frame.from_bytes(text)
             if ask.kind == Kind.ROLL:
-                nobody = write_ids(np.empty(0, np.int64), ask.version)
+                nobody = write_ids(np.empty(0, np.int64))
                 return ask.answer(Kind.PRESENT, tuple(SEATS[node]), nobody).to_bytes()
             found = Frame.from_bytes(self.participants[node].answer(text))
             if ask.kind == Kind.HELLO and node == GATEWAY:
