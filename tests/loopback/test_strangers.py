@@ -33,7 +33,7 @@ def test_with_the_certificate_alone_nobody_does_anything(three, tmp_path):  # no
     also signed with a key that is not registered."""
     from foltr.deployment.flower.internals import control_pb2, fleet_pb2, node_pb2, runtime_pb2
     from foltr.deployment.flower.node import Node
-    from foltr.deployment.keys.device_keys import new_key
+    from foltr.deployment.keys.keys import new_key
 
     made = subprocess.run(
         [sys.executable, "-c", ROUTES, str(tmp_path)], capture_output=True, text=True, check=True

@@ -20,8 +20,8 @@ from foltr.deployment.flower import doors
 from foltr.deployment.flower import internals as flower
 from foltr.deployment.flower.doors import AGAIN, HEADER
 from foltr.deployment.flower.internals import fleet_pb2, heartbeat_pb2, httpx, node_pb2
-from foltr.deployment.keys.device_keys import new_key, public_bytes, trusting
-from foltr.deployment.keys.keys import read_node_key
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.keys.keys import flower_key, new_key, public_line, read_node_key
 from foltr.deployment.protocol import frames as reasons
 from foltr.deployment.protocol.frames import Malformed
 from foltr.deployment.protocol.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
@@ -88,7 +88,7 @@ class Node:
         if self.key is None and not self.insecure:
             raise Mistake("a node needs its private key: `foltr keys node NAME` makes one")
         self._key = read_node_key(self.key) if self.key is not None else new_key()
-        self._public = public_bytes(self._key.public_key())
+        self._public = flower_key(public_line(self._key))
         self._rings, self._told, self._anew, self._at_work = 0, "", True, False
         self._date = 0.0  # of the server's last response
         files = () if self.insecure or self.roots is None else (self.roots,)

@@ -15,7 +15,7 @@ from foltr.deployment.flower import doors
 from foltr.deployment.flower import internals as flower
 from foltr.deployment.flower.internals import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.deployment.flower.superlink import is_full
-from foltr.deployment.keys.device_keys import public_pem
+from foltr.deployment.keys.keys import flower_key
 from foltr.deployment.keys.roster import Peer
 from foltr.deployment.protocol.messages import TYPE, LinkDown, NewSession, packed
 
@@ -85,7 +85,7 @@ class Session(Grid):
 
     def register(self, public_key: bytes) -> None:
         """Register a node by its public key. Registering it again is allowed."""
-        key = public_pem(public_key)
+        key = flower_key(public_key)
         self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
@@ -97,7 +97,7 @@ class Session(Grid):
 
     def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]:
         """Unregister nodes by their public keys. Returns the keys that were registered."""
-        keys = {public_pem(key): key for key in public_keys}
+        keys = {flower_key(key): key for key in public_keys}
         for key in keys:
             self._keys.pop(key, None)
         found = [peer for peer in self.registered() if peer.public_key in keys] if keys else []
