@@ -14,7 +14,7 @@ from pathlib import Path
 
 from foltr.core.errors import require
 from foltr.core.system.log import Event
-from foltr.deployment.flower.node import Abandoned, Node
+from foltr.deployment.flower.node import Abandoned, Asked, Node
 from foltr.deployment.flower.superlink import LOOPBACK, bound
 from foltr.deployment.gateway.app import App
 from foltr.deployment.gateway.connection_limits import ConnectionLimits, Rates
@@ -106,7 +106,7 @@ def certificate_pair(
 
 class Upstream:
     """The thread that connects the gateway to its server as a node. If it fails, the gateway
-    stops. If the node's keys are replaced, it connects with the new ones (`connections`)."""
+    stops. If the node's keys are replaced, it connects with the new ones (`Connections`)."""
 
     def __init__(
         self,
@@ -117,60 +117,52 @@ class Upstream:
         stop: threading.Event,
         tell: Callable[[str], None],
     ) -> None:
-        self._keys, self._tell, self._stop = beside(file, table.keys or ""), tell, stop
-        ca = None if insecure else beside(file, table.ca or "")
-        home, alone = home_of(gateway.enrolment), threading.Lock()
+        self._file, self._table, self._gateway = file, table, gateway
+        self._insecure, self._stop, self._tell = insecure, stop, tell
+        self._home = home_of(gateway.enrolment)
         self.connected = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="foltr-upstream", daemon=True)
-
-        def connect(key: Path, sign_key: bytes) -> Node:
-            by = answers_of(gateway, lambda: (node.seconds, node.age), alone)
-            node = Node(table.server, by, key, ca, insecure, tell=tell, home=home)
-            return node
-
-        self._connect = connect
 
     def start(self) -> None:
         self._thread.start()
 
     def _run(self) -> None:
-        def looked(node: Node) -> None:
-            self.connected = node.connected
-
         try:
-            Connections(self._keys, self._connect, self._tell).serve(self._stop, looked)
+            connections = Connections(
+                beside(self._file, self._table.keys or ""),
+                self._table.server,
+                self._answer,
+                roots=None if self._insecure else beside(self._file, self._table.ca or ""),
+                insecure=self._insecure,
+                home=self._home,
+                tell=self._tell,
+            )
+            connections.serve(self._stop, self._look)
         except BaseException as error:  # noqa: BLE001  # raised again by `join`
             self._error = error
             self._stop.set()
+
+    def _look(self, node: Node) -> None:
+        self.connected = node.connected
+
+    def _answer(self, ask: Asked, sign_key: bytes) -> bytes:
+        """The gateway's answer to an ask. An ask that is under way when the gateway stops is not
+        answered: its answers are stored, and the next process continues it."""
+        gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body
+        try:
+            return self._gateway.answer(ask.frame, SHARE * ask.seconds, ask.age)
+        except Stopping:
+            raise Abandoned from None
+        except (concurrent.futures.CancelledError, RuntimeError) as error:  # the loop has ended
+            if self._gateway.stopping:
+                raise Abandoned from error
+            raise
 
     def join(self) -> None:
         self._thread.join(10.0)
         if self._error is not None:
             raise self._error
-
-
-def answers_of(
-    gateway: Gateway, times: Callable[[], tuple[float, float]], alone: threading.Lock
-) -> Callable[[bytes], bytes]:
-    """The function with which the node answers the server. `times`: the seconds that an ask is
-    valid, and how old it is. An ask that is under way when the gateway stops is not answered: its
-    answers are stored, and the next process continues it."""
-
-    def answer(text: bytes) -> bytes:
-        gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body
-        try:
-            with alone:
-                seconds, age = times()
-                return gateway.answer(text, SHARE * seconds, age)
-        except Stopping:
-            raise Abandoned from None
-        except (concurrent.futures.CancelledError, RuntimeError) as error:  # the loop has ended
-            if gateway.stopping:
-                raise Abandoned from error
-            raise
-
-    return answer
 
 
 def tls_for_devices(

@@ -27,23 +27,6 @@ from foltr.simulation.runs.unlearn import with_sessions
 RECORDS = "records.db"
 
 
-def participant_of(
-    agreed: Agreement,
-    table: NodeTable,
-    file: Path,
-    tell: Callable[[str], None],
-    sign_key: bytes | None = None,
-    known: Known | None = None,
-) -> Participant:
-    """The clients of a node, by its settings `file`. The data is loaded now. `sign_key` is the
-    node's private key for secure sums; `known` returns the public keys of other clients."""
-    state = beside(file, table.state)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = records_in(state, agreed)
-    engine_for = learning(agreed, table, file, records)
-    return participant_with(agreed, table, records, engine_for, tell, sign_key, known)
-
-
 def records_in(state: Path, agreed: Agreement) -> Records:
     """The records in a node's state folder."""
 
@@ -76,17 +59,26 @@ def participant_with(
     tell: Callable[[str], None],
     sign_key: bytes | None,
     known: Known | None,
+    forgotten: Callable[[], None] = lambda: None,
 ) -> Participant:
-    """A participant whose clients learn in the engines of `engine_for`."""
-    offset = None if table.population is None else 0
-    participant = Participant(
-        agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
-    )
+    """The clients of a node, which learn in the engines of `engine_for`. `sign_key` is the node's
+    private key for secure sums; `known` returns the public keys of other clients."""
+    sums = None
     if agreed.protocol is not None:
         from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
 
-        participant.sums = SumParticipant(agreed.protocol, agreed.fewest, sign_key, known)
-    return participant
+        sums = SumParticipant(agreed.protocol, agreed.fewest, sign_key, known)
+    return Participant(
+        agreed,
+        None,
+        engine_for,
+        records,
+        count=table.clients,
+        offset=None if table.population is None else 0,
+        sums=sums,
+        tell=tell,
+        forgotten=forgotten,
+    )
 
 
 def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], Engine]:

@@ -81,8 +81,8 @@ def test_the_age_of_an_ask_is_by_the_server_s_clock(date, age):
     """This machine's clock does not matter."""
     asked = []
 
-    def answer(text):
-        asked.append((text, node.seconds, node.age))
+    def answer(ask):
+        asked.append(ask)
         raise Abandoned
 
     node = Node("localhost:1", answer, insecure=True)
@@ -96,7 +96,9 @@ def test_the_age_of_an_ask_is_by_the_server_s_clock(date, age):
 def test_an_ask_of_another_version_is_refused_by_name():
     """The server's operator reads which side to update."""
     told = []
-    node = Node("localhost:1", Frame.from_bytes, insecure=True, tell=told.append)
+    node = Node(
+        "localhost:1", lambda ask: Frame.from_bytes(ask.frame), insecure=True, tell=told.append
+    )
     node._date = 0.0
     frame = bytes([*b"fF", 3]) + bytes(HEADER.size - 3)
     metadata = Metadata(1, "", 1, 2, "", "", time.time(), 60.0, TYPE)
