@@ -3,80 +3,27 @@ runs, with the reason and a correction."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foltr.core import Aggregator, Channel, Learner, Optimizer, Privatizer, Ranker
 from foltr.core.errors import Mistake, require
 from foltr.core.events import Setting
 from foltr.core.federation import cohort_size
 from foltr.core.guards import check_notes, described
-from foltr.core.world.protocols import Attack, Baseline, Unlearner
-from foltr.experiment.departures import Departures, Stretch, stretches
-from foltr.experiment.malicious import Malicious
+from foltr.experiment.departures import Stretch, stretches
+
+if TYPE_CHECKING:
+    from foltr.experiment import Experiment
 
 
-class Parts(Protocol):
-    """The attributes that the checks use; `Experiment` has all of them."""
-
-    @property
-    def ranker(self) -> Ranker: ...
-    @property
-    def learner(self) -> Learner: ...
-    @property
-    def device_learner(self) -> Learner: ...
-    @property
-    def attack(self) -> Attack | None: ...
-    @property
-    def malicious(self) -> int: ...
-    @property
-    def roaming(self) -> bool: ...
-    @property
-    def attackers(self) -> Malicious | None: ...
-    @property
-    def aggregator(self) -> Aggregator: ...
-    @property
-    def optimizer(self) -> Optimizer: ...
-    @property
-    def privacy(self) -> Privatizer | None: ...
-    @property
-    def channel(self) -> Channel | None: ...
-    @property
-    def baseline(self) -> Baseline | None: ...
-    @property
-    def unlearning(self) -> Unlearner | None: ...
-    @property
-    def leaving(self) -> object: ...
-    @property
-    def departures(self) -> Departures: ...
-    @property
-    def clients(self) -> int: ...
-    @property
-    def participation(self) -> float: ...
-    @property
-    def cohort(self) -> int: ...
-    @property
-    def sessions(self) -> int: ...
-    @property
-    def dropout(self) -> float | None: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def history(self) -> int | None: ...
-    @property
-    def evaluate_on(self) -> str | None: ...
-    @property
-    def patience(self) -> int | None: ...
-
-
-def setting_of(e: Parts, d: int) -> Setting:
+def setting_of(e: Experiment, d: int) -> Setting:
     """The facts that a privacy mechanism needs about the training of an experiment whose ranker
     has d parameters."""
     return _setting(e, d, e.cohort, e.sessions)
 
 
-def _setting(e: Parts, d: int, asked: int, sessions: int) -> Setting:
+def _setting(e: Experiment, d: int, asked: int, sessions: int) -> Setting:
     if not e.dropout:
         arriving = asked
     else:  # without a threshold, a round goes on with whoever is left
@@ -86,7 +33,7 @@ def _setting(e: Parts, d: int, asked: int, sessions: int) -> Setting:
     return Setting(d, asked, arriving, sessions, e.learner.reward_levels, rounding)
 
 
-def stretches_of(e: Parts) -> tuple[Stretch, ...]:
+def stretches_of(e: Experiment) -> tuple[Stretch, ...]:
     """The rounds of unlearning that the ledger counts beside those of training; () without
     unlearning, or without privacy. Raises if they are not known."""
     unlearner = e.unlearning
@@ -101,7 +48,7 @@ def stretches_of(e: Parts) -> tuple[Stretch, ...]:
     return found
 
 
-def settings_in(e: Parts, d: int, stretch: Stretch) -> tuple[Setting, ...]:
+def settings_in(e: Experiment, d: int, stretch: Stretch) -> tuple[Setting, ...]:
     """What `setting_of` gives for training, of the rounds of a phase of unlearning: one for every
     number of clients that may be asked."""
     # as in `unlearn.with_sessions`
@@ -110,7 +57,7 @@ def settings_in(e: Parts, d: int, stretch: Stretch) -> tuple[Setting, ...]:
     return tuple(_setting(e, d, asked, sessions) for asked in sizes)
 
 
-def check_fit(e: Parts) -> None:
+def check_fit(e: Experiment) -> None:
     _check_baseline(e)
     _check_patience(e)
     remarks(e)
@@ -120,7 +67,7 @@ def check_fit(e: Parts) -> None:
     _check_channel(e)
 
 
-def remarks(e: Parts) -> tuple[str, ...]:
+def remarks(e: Experiment) -> tuple[str, ...]:
     """The notes of the aggregator, the attack and the unlearner for this number of clients. They
     raise if they cannot be computed."""
     _check_arrivals(e)
@@ -132,7 +79,7 @@ def _name(component: object) -> str:
     return type(component).__name__
 
 
-def _check_baseline(e: Parts) -> None:
+def _check_baseline(e: Experiment) -> None:
     if e.baseline is None:
         return
     parts = {
@@ -149,7 +96,7 @@ def _check_baseline(e: Parts) -> None:
     require(not others, f"{sent}: leave out {', '.join(others)}")
 
 
-def _check_patience(e: Parts) -> None:
+def _check_patience(e: Experiment) -> None:
     if e.patience is None:
         return
     by_test = f"patience={e.patience} would stop by the test queries"
@@ -159,7 +106,7 @@ def _check_patience(e: Parts) -> None:
     require(plain, f"{planned}: leave out patience, or history and unlearning")
 
 
-def _check_arrivals(e: Parts) -> None:
+def _check_arrivals(e: Experiment) -> None:
     """Refuses an aggregator for which too few messages arrive on average in a round."""
     if not e.dropout:
         return
@@ -171,7 +118,7 @@ def _check_arrivals(e: Parts) -> None:
         raise Mistake(f"{lost} ({mistake}): ask more clients, or lower dropout") from None
 
 
-def _check_attack(e: Parts) -> tuple[str, ...]:
+def _check_attack(e: Experiment) -> tuple[str, ...]:
     if e.attack is None:
         alone = f"malicious={e.malicious}, roaming={e.roaming}: that needs an attack"
         none = e.malicious == 0 and not e.roaming
@@ -186,7 +133,7 @@ def _check_attack(e: Parts) -> tuple[str, ...]:
     return check_notes(e.attack, e.attack.fits(e.cohort, expected))
 
 
-def _check_unlearning(e: Parts) -> tuple[str, ...]:
+def _check_unlearning(e: Experiment) -> tuple[str, ...]:
     unlearner = e.unlearning
     if unlearner is None:
         alone = f"leaving={e.leaving!r} needs an unlearner, such as unlearning='FedEraser()'"
@@ -207,7 +154,7 @@ def _check_unlearning(e: Parts) -> tuple[str, ...]:
     return notes + _check_remaining(e)
 
 
-def _check_private_unlearning(e: Parts) -> None:
+def _check_private_unlearning(e: Experiment) -> None:
     """Refuses what would release more than the noise was made for.
 
     Where each message has its whole noise, whatever is computed from messages reveals nothing
@@ -235,14 +182,14 @@ def _check_private_unlearning(e: Parts) -> None:
         require(clipped or not (changes or stores), f"{longer}, and {again}: {way_out}")
 
 
-def _remembers(e: Parts) -> bool:
+def _remembers(e: Experiment) -> bool:
     """Whether devices keep something between rounds; refuses a ranker without a head that the
     learner needs."""
     params = np.zeros(max(e.ranker.head, 1), np.float32)
     return len(e.learner.remembered(e.ranker, params)) > 0
 
 
-def _check_plain_sum(e: Parts, name: str) -> None:
+def _check_plain_sum(e: Experiment, name: str) -> None:
     parts = [repr(e.aggregator), repr(e.optimizer)]
     parts += [repr(e.channel)] if e.channel is not None else []
     parts += ["lost messages"] if e.dropout else []
@@ -253,7 +200,7 @@ def _check_plain_sum(e: Parts, name: str) -> None:
     require(plain, f"{means}; this run has {', '.join(parts)}: use FedEraser() or Retrain()")
 
 
-def _check_remaining(e: Parts) -> tuple[str, ...]:
+def _check_remaining(e: Experiment) -> tuple[str, ...]:
     """The notes of the aggregator, the attack and the channel for the remaining clients."""
     remaining = e.departures.remaining
     n = cohort_size(len(remaining), e.participation)
@@ -269,7 +216,7 @@ def _check_remaining(e: Parts) -> tuple[str, ...]:
     return notes
 
 
-def _check_learner(e: Parts) -> None:
+def _check_learner(e: Experiment) -> None:
     _remembers(e)
     rule, learner, trusts = _name(e.aggregator), _name(e.learner), e.aggregator.trusted_queries > 0
     sends_updates = e.learner.reward_levels == 0
@@ -281,7 +228,7 @@ def _check_learner(e: Parts) -> None:
     require(e.history is None or sends_updates, kept)
 
 
-def _check_privacy(e: Parts) -> None:
+def _check_privacy(e: Experiment) -> None:
     if e.privacy is None:
         return
     privacy, learner = _name(e.privacy), _name(e.learner)
@@ -303,7 +250,7 @@ def _check_privacy(e: Parts) -> None:
         require(fits, f"{rows} is made for their mean: {way_out}")
 
 
-def _check_channel(e: Parts) -> None:
+def _check_channel(e: Experiment) -> None:
     if e.channel is None:
         return
     channel = _name(e.channel)
@@ -320,7 +267,7 @@ def _check_channel(e: Parts) -> None:
     require(left >= fewest - 1e-9, f"{few}, and {threshold}: {way_out}")
 
 
-def _check_rounding(e: Parts) -> None:
+def _check_rounding(e: Experiment) -> None:
     """Noise shares must be multiples of the channel's step; otherwise rounding would remove some
     of the noise."""
     if e.privacy is None or e.channel is None:
