@@ -18,7 +18,7 @@ import numpy as np
 from foltr.core.system.log import Event
 from foltr.core.system.state_file import Unusable
 from foltr.deployment.gateway.devices import FORGET, Devices, Forbidden
-from foltr.deployment.gateway.enrolment import BatchWriter, Enrolled, Enrolment, Standing
+from foltr.deployment.gateway.enrolment import BatchWriter, Enrolled, Enrolment, Refused, Standing
 from foltr.deployment.gateway.presence import Polling, Presence
 from foltr.deployment.gateway.signing import answer_text, verified
 from foltr.deployment.gateway.steps import REFUSAL, STEPS, Step
@@ -41,12 +41,18 @@ AGAIN = 1.0  # an ask that arrived more seconds ago was interrupted by a restart
 NUMBERS = "numbers"  # name in the state file of the first and the last client number + 1
 
 
-class Late(Exception):
+class Late(Refused):
     """An answer to an ask that is over."""
 
+    def __init__(self) -> None:
+        super().__init__(410, "this ask is over")
 
-class Conflict(Exception):
+
+class Conflict(Refused):
     """A second, different answer to an ask."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "this ask has another answer already")
 
 
 class Stopping(Exception):
@@ -155,7 +161,7 @@ class Gateway:
             return max(len(self._last[1][client]), REFUSAL)
         if self.devices.known(client).standing == Standing.FORGOTTEN:
             return REFUSAL
-        raise Late("this ask is over")
+        raise Late
 
     async def take_answer(self, client: int, nonce: bytes, signature: bytes, text: bytes) -> None:
         """Take a device's answer. It is on disk when this returns. The same answer again changes
@@ -169,10 +175,10 @@ class Gateway:
             return
         step = self.step
         if step is None or self._over or nonce != step.nonce or client not in step.clients:
-            raise Late("this ask is over")
+            raise Late
         if client in self._texts:
             if self._texts[client] != text:
-                raise Conflict("this ask has another answer already")
+                raise Conflict
             if client in self.answers:
                 return
         if not verified(self.devices.key_of(client), signature, answer_text(text)):

@@ -13,9 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from foltr.core.errors import require
-from foltr.core.system.log import Event
 from foltr.deployment.flower.node import Abandoned, Asked, Node
-from foltr.deployment.flower.superlink import LOOPBACK, bound
+from foltr.deployment.flower.superlink import LOOPBACK, bound, open_files
 from foltr.deployment.gateway.app import App
 from foltr.deployment.gateway.connection_limits import ConnectionLimits, Rates
 from foltr.deployment.gateway.enrolment import Enrolment, Standing
@@ -46,7 +45,8 @@ def run_gateway(
 ) -> None:
     """Run a gateway until it is stopped."""
     agreed, table = read_gateway(file, code)
-    check(table, file)
+    needs = "the folder that `foltr keys node NAME` makes"
+    require(table.keys is not None, f"{file}: [gateway] needs keys, {needs}")
     pair = certificate_pair(file, table, insecure, tell)
     stop, state = threading.Event(), beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -57,7 +57,9 @@ def run_gateway(
         polling = Polling(table.hold, table.max_held, table.poll, table.grace)
         gateway = Gateway(agreed, enrolment, table.clients, polling, tell)
         most, strangers = connections_allowed(table.max_connections, tell)
-        connections = ConnectionLimits(most, strangers, per_address=table.per_address)
+        connections = ConnectionLimits(
+            most, strangers, per_address=table.per_address, left=gateway.presence.disconnected
+        )
         rates = Rates(table.rate, 5.0 * table.rate)
         tokens = Tokens(enrolment.secret())
         app = App(gateway, connections, tokens, table.open_enrolment, table.max_bytes, rates)
@@ -66,12 +68,12 @@ def run_gateway(
         host, port = address_of(table.listen)
         listener = bound(host, port)
         if table.status_address is not None:
-            watched = GatewayHealth(
-                gateway, app, connections, lambda: upstream.connected, state, pair
-            )
+            watched = GatewayHealth(app, upstream, state, pair)
             address = stack.enter_context(monitored(watched.monitor(), *table.status_address))
             tell(f"health and metrics: {address}healthz and {address}metrics")
-        tls = None if pair is None else tls_for_devices(pair, tell)
+        tls = None
+        if pair is not None:
+            tls = follow_certificate(*pair, tell, oldest=ssl.TLSVersion.TLSv1_3)
 
         def ready() -> None:
             tell(f"devices connect to {host}:{listener.getsockname()[1]}")
@@ -79,7 +81,7 @@ def run_gateway(
 
         collect_garbage_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(serve_https(app, gateway, connections, listener, tls, stop.is_set, ready))
+            runner.run(serve_https(app, listener, tls, stop.is_set, ready))
         upstream.join()
         tell("stopped: the same command continues")
 
@@ -165,29 +167,6 @@ class Upstream:
             raise self._error
 
 
-def tls_for_devices(
-    pair: tuple[Path, Path], tell: Callable[[str], None]
-) -> tuple[ssl.SSLContext, Callable[[], object]]:
-    """The TLS context for devices, and a function that reads the certificate again if its files
-    have changed."""
-    context = server_context(*pair)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    current = follow_certificate(context, *pair, tell)
-
-    def look() -> None:
-        if current.refresh():
-            current.value.minimum_version = ssl.TLSVersion.TLSv1_3
-            tell(Event("the certificate was replaced: new connections get it", "certificate"))
-
-    return context, look
-
-
-def check(table: GatewayTable, file: Path) -> None:
-    """Refuse settings with which a gateway cannot run."""
-    needs = "the folder that `foltr keys node NAME` makes"
-    require(table.keys is not None, f"{file}: [gateway] needs keys, {needs}")
-
-
 def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], None]) -> None:
     agreed = gateway.agreement
     tell(
@@ -216,16 +195,9 @@ def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], N
 def connections_allowed(wanted: int, tell: Callable[[str], None]) -> tuple[int, int]:
     """The number of connections that this process may open, and of TLS handshakes besides."""
     handshakes = ConnectionLimits.strangers
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return wanted, handshakes
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = wanted + handshakes + OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < need:
-        soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY or soft >= need:
+    soft = open_files(need)
+    if soft == need:
         return wanted, handshakes
     handshakes = min(handshakes, (soft - OWN_FILES) // 5)
     found = min(wanted, soft - OWN_FILES - handshakes)

@@ -194,10 +194,13 @@ def promote(folder: Path) -> None:
 # TLS certificates that are replaced while a server runs.
 
 
-def server_context(certificate: Path | str, key: Path | str) -> ssl.SSLContext:
+def server_context(
+    certificate: Path | str, key: Path | str, oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+) -> ssl.SSLContext:
     """The TLS context of a server. Raises a Mistake if the files are no certificate and its
     key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = oldest
     for name in (certificate, key):
         try:
             Path(name).read_bytes()
@@ -214,15 +217,19 @@ def server_context(certificate: Path | str, key: Path | str) -> ssl.SSLContext:
 
 
 def follow_certificate(
-    context: ssl.SSLContext, certificate: Path | str, key: Path | str, tell: Tell
+    certificate: Path | str,
+    key: Path | str,
+    tell: Tell,
+    oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
 ) -> Reloaded[ssl.SSLContext]:
-    """Let new connections of a listening `context` use the certificate and key in these files.
-    Call `refresh` of the returned value regularly: it reads changed files again."""
+    """The TLS context of a server. Listen with its first value: new connections then use the
+    certificate and key that these files have. Call `refresh` regularly: it reads changed files
+    again."""
     files = Path(certificate), Path(key)
-    current = Reloaded(files, lambda: server_context(certificate, key), tell)
+    current = Reloaded(files, lambda: server_context(certificate, key, oldest), tell)
 
     def chosen(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
         connection.context = current.value  # before anything of it is sent
 
-    context.sni_callback = chosen  # called without a name, too
+    current.value.sni_callback = chosen  # called without a name, too
     return current

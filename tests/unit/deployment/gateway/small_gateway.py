@@ -316,6 +316,7 @@ class Running:
     def __init__(self, here, connections=None, tls=None, greeted=True, loop=None):
         self.here, self.tls, self.greeted = here, tls, greeted
         if connections is not None:
+            connections.left = here.gateway.presence.disconnected
             here.app.connections = connections
         self.stop, self.ready = threading.Event(), threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -329,8 +330,7 @@ class Running:
 
     async def run(self):
         self.loop, here = asyncio.get_running_loop(), self.here
-        tls = None if self.tls is None else (self.tls, lambda: None)
-        parts = here.app, here.gateway, here.app.connections, self.listener, tls
+        parts = here.app, self.listener, self.tls
         await serve_https(*parts, self.stop.is_set, self.ready.set)
 
     def __enter__(self):
