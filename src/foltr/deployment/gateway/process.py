@@ -8,6 +8,7 @@ import gc
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -239,12 +240,16 @@ def state_of(file: Path, agreed: Agreement, table: GatewayTable) -> Enrolment:
     return Enrolment(state / DATABASE, agreed.id)
 
 
+def settings_and_state(file: Path, code: Code) -> tuple[GatewayTable, Enrolment]:
+    agreed, table = read_gateway(file, code)
+    return table, state_of(file, agreed, table)
+
+
 def make_invitations(file: Path, code: Code, devices: int, each: int, days: float) -> list[str]:
     """Make invitations for this many devices in total. Each is valid for `each` devices."""
-    agreed, table = read_gateway(file, code)
+    _, enrolment = settings_and_state(file, code)
     require(devices >= 1, f"--invite {devices}: expected at least one device")
     require(1 <= each <= devices, f"--each {each}: expected 1 to {devices}")
-    enrolment = state_of(file, agreed, table)
     now = time.time()
     sizes = [each] * (devices // each) + ([devices % each] if devices % each else [])
     return [enrolment.invite(size, days, now) for size in sizes]
@@ -253,16 +258,14 @@ def make_invitations(file: Path, code: Code, devices: int, each: int, days: floa
 def withdraw_invitation(file: Path, code: Code, token: str) -> int:
     """Make an invitation invalid; "all" for all of them. Returns for how many more devices it was
     valid."""
-    agreed, table = read_gateway(file, code)
-    named = None if token == EVERY else token
-    return state_of(file, agreed, table).withdraw(named, time.time())
+    _, enrolment = settings_and_state(file, code)
+    return enrolment.withdraw(None if token == EVERY else token, time.time())
 
 
 def revoke_device(file: Path, code: Code, client: int) -> str:
     """Exclude the device with this client number. Returns how its owner could enrol again, or
     ""."""
-    agreed, table = read_gateway(file, code)
-    enrolment = state_of(file, agreed, table)
+    table, enrolment = settings_and_state(file, code)
     enrolment.revoke(client)
     places = enrolment.places_left(client, time.time())
     again = "its owner can enrol again with another key"
@@ -275,17 +278,14 @@ def revoke_device(file: Path, code: Code, client: int) -> str:
 
 def device_keys(file: Path, code: Code) -> str:
     """The lines of a file of device keys (`keys/device_keys.py`), for all active devices."""
-    agreed, table = read_gateway(file, code)
-    devices = state_of(file, agreed, table).devices().values()
+    _, enrolment = settings_and_state(file, code)
+    devices = enrolment.devices().values()
     return device_keys_text({d.client: d.key for d in devices if d.standing == Standing.ACTIVE})
 
 
 def count_devices(file: Path, code: Code) -> tuple[dict[str, int], tuple[int, int]]:
     """The number of devices by state; the number of valid invitations, and of devices that can
     still enrol with them."""
-    agreed, table = read_gateway(file, code)
-    enrolment = state_of(file, agreed, table)
-    found: dict[str, int] = {}
-    for device in enrolment.devices().values():
-        found[device.standing] = found.get(device.standing, 0) + 1
-    return found, enrolment.invitations(time.time())
+    _, enrolment = settings_and_state(file, code)
+    found = Counter(str(device.standing) for device in enrolment.devices().values())
+    return dict(found), enrolment.invitations(time.time())

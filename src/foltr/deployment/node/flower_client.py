@@ -33,8 +33,8 @@ from foltr.deployment.keys.keys import (
 )
 from foltr.deployment.keys.roster import Peer, Roster, Seat
 from foltr.deployment.node.clients import keys_known, learning, participant_with, records_in
-from foltr.deployment.protocol.frames import Frame, Kind
-from foltr.deployment.protocol.messages import FAILED, packed, unpacked
+from foltr.deployment.protocol.frames import Frame, Kind, Malformed
+from foltr.deployment.protocol.messages import FAILED, REFUSED, packed, unpacked
 from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.settings import NodeTable, beside, read_node, settings_file
 from foltr.experiment.user_files import Code
@@ -57,6 +57,9 @@ def answer(message: Message, context: Context) -> Message:
         answered, kept = answered_by(
             settings_file(context.node_config, "node"), text, kept_in(context)
         )
+    except Malformed as error:  # the server's frame, for example of another version
+        tell(str(error))
+        return Message(Error(REFUSED, str(error)[:200]), reply_to=message)
     except Exception as error:  # noqa: BLE001  # also errors in the user's own components
         tell(f"{type(error).__name__}: {error}")
         return Message(Error(FAILED, type(error).__name__), reply_to=message)

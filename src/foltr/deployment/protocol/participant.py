@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foltr.components.unlearners.fed_eraser import calibrated
-from foltr.core import Array, Ask, Cohort, Engine
+from foltr.core import Array, Ask, Engine
 from foltr.core.cohorts import lengths
 from foltr.core.errors import Mistake, require
 from foltr.core.system.state_file import Unusable
@@ -119,12 +119,9 @@ class Participant:
                         " outside of it",
                     )
                 learned = self.learned(ask, Model.from_bytes(ask.payload, self.d))
-                cohort = _stacked(learned)
-                return (
-                    Kind.LEARNED,
-                    tuple(learned),
-                    write_updates(cohort.updates, cohort.weights),
-                )
+                updates = np.stack([record.payload for record in learned.values()])
+                weights = np.array([record.weight for record in learned.values()])
+                return Kind.LEARNED, tuple(learned), write_updates(updates, weights)
             if ask.kind in (Kind.OPEN, Kind.SUM):
                 if self.sums is None:
                     raise Refusal("channel", "the agreement has no secure sum")
@@ -392,12 +389,3 @@ def in_words(update: Array) -> Array:
     if not np.isfinite(sent).all():
         raise Mistake("a message has numbers that are infinite or NaN in four bytes")
     return sent
-
-
-def _stacked(learned: Mapping[int, Record]) -> Cohort:
-    records = learned.values()
-    return Cohort(
-        np.array(list(learned)),
-        np.stack([record.payload for record in records]),
-        np.array([record.weight for record in records]),
-    )
