@@ -100,12 +100,10 @@ class AsyncConnection:
 class AsyncGatewayClient:
     """One device among many: it enrols, and answers asks until it is cancelled.
 
-    answer: function from an ask to the answer
     tell: called with the text of a failure"""
 
     wire: AsyncConnection
     requests: Requests
-    answer: Callable[[bytes], bytes]
     wait: int = WAIT
     tell: Callable[[str], None] = lambda text: None
     answered: int = 0
@@ -119,23 +117,23 @@ class AsyncGatewayClient:
     async def forget(self) -> None:
         await self._good(self.requests.forget())
 
-    async def serve(self) -> None:
+    async def serve(self, answer: Callable[[bytes], bytes]) -> None:
         """Answer asks. Raises Excluded if the gateway excludes this device."""
         while True:
             try:
-                await asyncio.sleep(await self.once())
+                await asyncio.sleep(await self.once(answer))
             except Unavailable as away:
                 self.tell(str(away))
                 await asyncio.sleep(max(0.5, away.seconds))
 
-    async def once(self) -> float:
+    async def once(self, answer: Callable[[bytes], bytes]) -> float:
         """One request for an ask, and its answer. Returns how many seconds to wait then."""
         response = await self._with_token(lambda: self.requests.ask(self._etag, self.wait))
         if response.status == 204:
             return retry_after(response)
         self._check(response, 200)
         try:
-            made = self.answer(response.body)
+            made = answer(response.body)
         except Malformed as error:  # for example, of a later version
             raise Unavailable(f"the gateway's ask is not understood: {error}", LATER) from None
         sent = await self._with_token(lambda: self.requests.answer(made))

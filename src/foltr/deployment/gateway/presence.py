@@ -47,43 +47,44 @@ class Presence:
     def start(self) -> None:
         """Bind this to the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._began = self._now
+
+    @property
+    def _now(self) -> float:
+        assert self._loop is not None
+        return self._loop.time()
 
     def connected(self, client: int) -> None:
         self._open[client] += 1
 
     def disconnected(self, client: int) -> None:
         """A connection of a device has ended. It may still be due to ask again."""
-        assert self._loop is not None
         self._open[client] -= 1
         if self._open[client] <= 0:
             del self._open[client]
             self.wake([client])  # nobody hears the response
-        now = self._loop.time() + self.polling.grace
+        now = self._now + self.polling.grace
         self._until[client] = max(now, self._until.get(client, 0.0))
 
     def heard(self, client: int) -> None:
         """A device has made a request."""
-        assert self._loop is not None
-        if client in self._silent and self._loop.time() >= self._silent[client]:
+        if client in self._silent and self._now >= self._silent[client]:
             del self._silent[client]
 
     def expect(self, client: int, seconds: float) -> None:
         """A device is expected to ask again within these seconds."""
-        assert self._loop is not None
-        self._until[client] = self._loop.time() + seconds + self.polling.grace
+        self._until[client] = self._now + seconds + self.polling.grace
 
     def missed(self, clients: Iterable[int]) -> None:
         """These devices did not answer a step. They count as away until they make a request. If
         they miss several steps in a row, they also count as away for a while, each time twice as
         long: they cannot delay every round."""
-        assert self._loop is not None
         for client in clients:
             times = self._missed[client]
             self._missed[client] += 1
             longer = 2.0 ** min(times - 1, DOUBLED)
             pause = min(self.polling.poll * longer, LONGEST) if times else 0.0
-            self._silent[client] = self._loop.time() + pause
+            self._silent[client] = self._now + pause
 
     def answered(self, clients: Iterable[int]) -> None:
         """These devices have answered a step."""
@@ -93,17 +94,15 @@ class Presence:
     def reachable(self, client: int) -> bool:
         if client in self._silent:
             return False
-        assert self._loop is not None
         if client in self._open or client in self._waiting:
             return True
-        return self._until.get(client, 0.0) > self._loop.time()
+        return self._until.get(client, 0.0) > self._now
 
     def awaited(self, client: int, continued: bool = False) -> bool:
         """Whether a step waits for this device: it can be reached, or the gateway has just
         started and has not heard of it yet. If the step was begun before (`continued`), such a
         device may be computing its answer, for as long as the step lasts."""
-        assert self._loop is not None
-        recent = continued or self._loop.time() < self._began + self.polling.back
+        recent = continued or self._now < self._began + self.polling.back
         new = client not in self._until and client not in self._open and recent
         return self.reachable(client) or (new and client not in self._silent)
 

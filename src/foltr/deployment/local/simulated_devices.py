@@ -98,7 +98,7 @@ async def run_devices(
     async def one(invitation: str | None) -> None:
         wire = AsyncConnection(host, port, None if plain else tls)
         requests = Requests(Ed25519PrivateKey.generate(), agreed.id)
-        each = AsyncGatewayClient(wire, requests, lambda text: text, table.wait, tell_once)
+        each = AsyncGatewayClient(wire, requests, table.wait, tell_once)
         async with gate:
             client = await enrolled(each, invitation)
         many[0] += 1
@@ -107,9 +107,9 @@ async def run_devices(
         outside = f"client {client} is not in 0 .. {table.population - 1}: raise population"
         require(client < table.population, outside)
         records, own = Records(None, agreed.id), requests.key.private_bytes_raw()
-        each.answer = device_of(agreed, client, engine_for, records, tell, own, known).answer
+        device = device_of(agreed, client, engine_for, records, tell, own, known)
         try:
-            await each.serve()
+            await each.serve(device.answer)
         except Excluded as error:
             tell(f"client {client} takes part no more: {error}")
 

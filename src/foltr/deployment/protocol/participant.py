@@ -88,20 +88,18 @@ class Participant:
         ask = Frame.from_bytes(text)
         with self._busy:  # of two asks for one round, the second gets the stored answer
             try:
-                kind, clients, payload = self._answered(ask)
+                return ask.answer(*self._answered(ask)).to_bytes()
             except Refusal as refused:
                 what = "taking part" if ask.kind == Kind.HELLO else f"round {ask.round + 1}"
                 self.tell(f"{what} refused ({refused.code}): {refused}")
-                kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+                why = refusal(refused.code, str(refused))
             except Unusable as error:
                 self.tell(str(error))
                 why = refusal("disk", "the node cannot read or write its records")
-                kind, clients, payload = Kind.REFUSED, (), why
             except Exception as error:  # noqa: BLE001  # its text may contain a client's data
                 self.tell(f"round {ask.round + 1} failed: {type(error).__name__}: {error}")
                 why = refusal("failed", "the node's own code failed: see the node's log")
-                kind, clients, payload = Kind.REFUSED, (), why
-        return ask.answer(kind, clients, payload).to_bytes()
+        return ask.answer(Kind.REFUSED, (), why).to_bytes()
 
     def _answered(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
         if ask.kind == Kind.HELLO:
@@ -230,9 +228,6 @@ class Participant:
         if ask.n != agreed.asked:
             less = "a device's share of the noise depends on this number"
             raise Refusal("n", f"a round of {ask.n} clients, agreed is {agreed.asked}: {less}")
-        self._check_clients(ask)
-
-    def _check_clients(self, ask: Frame) -> None:
         if self.clients is None:
             raise Refusal("hello", "this node has not received a HELLO yet")
         own, ids = self.clients, ask.clients

@@ -126,15 +126,7 @@ class SumParticipant:
             if before != name:
                 raise Refused(f"client {id} has already answered {step.name} to another message")
             return answer
-        match step:
-            case Step.SHARES:
-                answer = client.share(message)
-            case Step.MASKED:
-                answer = client.mask(message, now.words[id])
-            case Step.SIGNED:
-                answer = client.agree(message)
-            case _:
-                answer = client.unmask(message)
+        answer = client.answer(step, message, now.words[id])
         now.answers[id, step] = name, answer
         return answer
 
