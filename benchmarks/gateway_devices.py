@@ -103,14 +103,16 @@ class MadeUp:
 
 def summing(agreed: Agreement, client: int, engine: MadeUp) -> Callable[[bytes], bytes]:
     """The answers of a device that takes part in secure sums."""
-    from foltr.deployment.protocol.participant import Device
+    from foltr.deployment.protocol.participant import Participant
     from foltr.deployment.protocol.records import Records
-    from foltr.deployment.protocol.sums import SumDevice
+    from foltr.deployment.protocol.sums import SumParticipant
 
     assert agreed.protocol is not None
     own = range(client, client + 1)
-    device = Device(agreed, own, lambda sessions: engine, Records(None, agreed.id), offset=client)
-    device.sums = SumDevice(agreed.protocol, agreed.fewest)
+    device = Participant(
+        agreed, own, lambda sessions: engine, Records(None, agreed.id), offset=client
+    )
+    device.sums = SumParticipant(agreed.protocol, agreed.fewest)
     return device.answer
 
 
@@ -168,9 +170,7 @@ class Crowd:
         for _ in range(how.devices):
             wire = AsyncConnection("localhost", how.port, self.tls, timeout=how.wait + 60.0)
             requests = Requests(Ed25519PrivateKey.generate(), self.agreed.id)
-            self.devices.append(
-                AsyncGatewayClient(wire, requests, self.answer, how.wait, self.tell)
-            )
+            self.devices.append(AsyncGatewayClient(wire, requests, how.wait, self.tell))
         numbered = enumerate(self.devices)
         await asyncio.gather(*(self.one(each, place, gate) for place, each in numbered))
 
@@ -184,16 +184,17 @@ class Crowd:
                     self.tell(str(away))
                     await asyncio.sleep(max(0.5, away.seconds))
         self.enrolled += 1
+        answer = self.answer
         if self.agreed.protocol is not None:
-            device.answer = self.timed(summing(self.agreed, client, self.engine))
+            answer = self.timed(summing(self.agreed, client, self.engine))
         if self.how.dying:
-            device.answer = self.mortal(device.answer)
+            answer = self.mortal(answer)
         if not self.keeps(place):
             device.wire.close()
             await asyncio.sleep(self.poll * self.draws.random())  # not all at the same time
         while True:
             try:
-                await asyncio.sleep(await self.once(device, place))
+                await asyncio.sleep(await self.once(device, answer, place))
             except Death:
                 self.died += 1
                 device.wire.close(abruptly=True)
@@ -202,13 +203,15 @@ class Crowd:
                 self.tell(str(away))
                 await asyncio.sleep(max(0.5, away.seconds))
 
-    async def once(self, device: AsyncGatewayClient, place: int) -> float:
+    async def once(
+        self, device: AsyncGatewayClient, answer: Callable[[bytes], bytes], place: int
+    ) -> float:
         """One request for an ask, and its answer. Returns how many seconds to wait then."""
         self.asked += 1
         if self.keeps(place):
-            return await device.once()
+            return await device.once(answer)
         device.wait = 0
-        await device.once()
+        await device.once(answer)
         device.wire.close()
         return self.poll * self.draws.uniform(0.9, 1.1)
 

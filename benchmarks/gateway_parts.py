@@ -37,7 +37,7 @@ from foltr.deployment.keys.rotation import server_context
 from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import Frame, Kind, Model, write_updates
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import DevicesTable
 from foltr.secure_sum.terms import model_digest
@@ -236,7 +236,7 @@ def device_cost(ranker: str, learner: str, searches: int) -> float:
     agreed = Agreement(e.ranker, sized, numbered(46), 100, 1, searches, 10**6)
     table = DevicesTable("https://localhost:1", 1, 100, e.data)
     engine_for = engines_of(agreed, table, Path("none"))
-    device: Device = device_of(agreed, 0, engine_for, Records(None, agreed.id), print)
+    device: Participant = device_of(agreed, 0, engine_for, Records(None, agreed.id), print)
     key, rounds = Ed25519PrivateKey.generate(), iter(range(1, 10**9))
 
     def answer() -> None:

@@ -22,7 +22,7 @@ from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.node.clients import engines
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 
 
 def main(url: str, ca: str, folder: str, invitation: str) -> None:
@@ -45,7 +45,7 @@ def main(url: str, ca: str, folder: str, invitation: str) -> None:
     # The device's own documents and clicks.
     documents = Synthetic(queries=20, seed=number).load("train")  # with the agreed features
     population = IID().population(documents, Cascade(), 1, agreed.learner.sessions, seed=number)
-    device = Device(
+    device = Participant(
         agreed,
         clients=range(number, number + 1),
         engine_for=engines(agreed, population, seed=number),
@@ -55,9 +55,9 @@ def main(url: str, ca: str, folder: str, invitation: str) -> None:
     )
 
     if agreed.protocol is not None:  # updates are sent in secure sums only
-        from foltr.deployment.protocol.sums import SumDevice
+        from foltr.deployment.protocol.sums import SumParticipant
 
-        device.sums = SumDevice(agreed.protocol, agreed.fewest)
+        device.sums = SumParticipant(agreed.protocol, agreed.fewest)
 
     # Answer asks until Ctrl-C or SIGTERM.
     stop = threading.Event()

@@ -128,7 +128,7 @@ class Members:
         made = device_of(
             self.agreed, found.client, self.engines, Records(None, self.agreed.id), found.said
         )
-        found.made, found.device.answer = made, made.answer
+        found.made = made
         return found
 
     def keeper(self, *gates):
@@ -149,7 +149,7 @@ class Member:
         given = "localhost", members.here.ports[i], members.tls
         wire, self.side = AsyncConnection(*given), AsyncConnection(*given)
         self.requests = Requests(Ed25519PrivateKey.generate(), members.agreed.id)
-        self.device = AsyncGatewayClient(wire, self.requests, lambda text: text, 5, self.said)
+        self.device = AsyncGatewayClient(wire, self.requests, 5, self.said)
 
     def said(self, text):
         self.told.append(text)
@@ -172,7 +172,7 @@ class Member:
                 if response.status != 200:
                     self.error = response
                     return
-                made = self.device.answer(response.body)
+                made = self.made.answer(response.body)
                 await self._held(Frame.from_bytes(response.body))
                 sent = await self.device._with_token(lambda m=made: self.requests.answer(m))
                 if sent.status != 204:

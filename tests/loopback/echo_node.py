@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from foltr.core.errors import Mistake
-from foltr.deployment.flower.node import Node, utc
+from foltr.deployment.flower.node import Asked, Node, utc
 from foltr.deployment.protocol.messages import NoAnswer
 
 
-def answer(frame: bytes) -> bytes:
+def answer(ask: Asked) -> bytes:
+    frame = ask.frame
     time.sleep(slow)
     if frame == b"raise":
         raise RuntimeError("secret of this node")

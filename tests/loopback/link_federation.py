@@ -115,7 +115,7 @@ class Federation:
     def wait_for(self, nodes: int, seconds: float = 20.0) -> list[int]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            ids = self.session.get_node_ids()
+            ids = [peer.node_id for peer in self.session.get_nodes()]
             if len(ids) == nodes:
                 return ids
             time.sleep(0.05)
@@ -145,7 +145,7 @@ class Federation:
         start = time.monotonic()
         while time.monotonic() < start + seconds:
             try:
-                ids = self.session.get_node_ids()
+                ids = [peer.node_id for peer in self.session.get_nodes()]
                 if len(ids) >= nodes and self.echoes(frame, ids, 3.0) >= nodes:
                     return time.monotonic() - start
             except NewSession:

@@ -121,7 +121,7 @@ def in_process(here, e, folder, answered, first):
             t = next_one[0]
             there = tuple(range(HOSTILE + (t < len(answered) and answered[t] == 13)))
             wish = np.array([HOSTILE] if t >= first else [], np.int64)
-            return ask.answer(Kind.PRESENT, there, write_ids(wish, ask.version)).to_bytes()
+            return ask.answer(Kind.PRESENT, there, write_ids(wish)).to_bytes()
         if ask.kind == Kind.FORGOTTEN:
             return ask.answer(Kind.WELCOME, ask.clients, b"").to_bytes()
         next_one[0] = ask.round + 1

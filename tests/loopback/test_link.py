@@ -221,7 +221,7 @@ def test_the_public_door_is_for_nodes_only(three):
     except OSError as error:
         assert any(word in str(error) for word in ("EOF", "reset", "pipe"))
     known = Node(three.link.public_address, bytes, three.folder / "node0.key", Path(ca))
-    signed = known._signed("")
+    signed = known._headers("")
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_001), ca, **signed) == 413
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_000), ca, **signed) in (400, 401)
     assert post(public + "/v1/fleet/pull-messages", bytes(100_000), ca) == 413
@@ -263,7 +263,7 @@ def test_a_node_cannot_act_for_another(three):
     for path, request in requests.items():
         where = f"/v1/fleet/{path}"
         url = f"https://{three.link.public_address}{where}"
-        status = post(url, request.SerializeToString(), ca, **liar._signed(where))
+        status = post(url, request.SerializeToString(), ca, **liar._headers(where))
         assert status == 404 if "object" in path or "confirm" in path else status in (401, 403)
     assert three.echoes(b"goes on", three.wait_for(3)) == 3
 

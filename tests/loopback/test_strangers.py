@@ -33,7 +33,7 @@ def test_with_the_certificate_alone_nobody_does_anything(three, tmp_path):  # no
     also signed with a key that is not registered."""
     from foltr.deployment.flower.internals import control_pb2, fleet_pb2, node_pb2, runtime_pb2
     from foltr.deployment.flower.node import Node
-    from foltr.deployment.keys.device_keys import new_key
+    from foltr.deployment.keys.keys import new_key
 
     made = subprocess.run(
         [sys.executable, "-c", ROUTES, str(tmp_path)], capture_output=True, text=True, check=True
@@ -64,7 +64,7 @@ def test_with_the_certificate_alone_nobody_does_anything(three, tmp_path):  # no
     for path in [*paths, "/v1/fleet/%2e%2e/control/start-run", "//v1/control/start-run"]:
         real = path.replace("{", "").replace("}", "")
         for body in bodies if "fleet" in path else (bodies[1], bodies[-2]):
-            for headers in ({}, {**stranger._signed(real), "x-foltr-home": "x" * 99}):
+            for headers in ({}, {**stranger._headers(real), "x-foltr-home": "x" * 99}):
                 status = post(public + real, body, ca, **headers)
                 # 400: no request of this path; Flower reads a request before it asks for a key
                 allowed = (400, 401, 403, 404, 405, 413)[0 if "fleet" in path else 1 :]

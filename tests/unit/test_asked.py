@@ -32,8 +32,6 @@ LEFT = {
     # No components: a state of Flower's, an error of httpx.
     "deployment/flower/internals.py": {"getattr(state, 'message_ins_store', None)"},
     "deployment/flower/node.py": {"getattr(error, 'response', None)"},
-    # P is a prime there, not precision.
-    "deployment/keys/roster.py": {"max(x, y) < P", "(y * y - (x * x * x - 3 * x + B)) % P == 0"},
     "deployment/gateway/client.py": {"type(value) is not kind"},  # a value of a response
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }

@@ -21,7 +21,7 @@ from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.local import Deployment, stoppable
 from foltr.deployment.node.node import run_node
 from foltr.deployment.protocol.frames import Frame, Kind, Model, read_updates, write_updates
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
 
@@ -105,7 +105,7 @@ def undefended(seed: int) -> Series:
     return Series("mean (simulated)", rounds[1:], values[1:])
 
 
-def malicious(device: Device) -> Callable[[bytes], bytes]:
+def malicious(device: Participant) -> Callable[[bytes], bytes]:
     """The `answer` function of a device, with changed updates."""
 
     def answer(text: bytes) -> bytes:

@@ -3,7 +3,7 @@
 - `frames`: the messages, as bytes
 - `agreement`: the settings that the server and all nodes share
 - `roster`: the nodes that may take part
-- `device`: how a node answers a message
+- `participant`: how a node answers a message
 - `superlink`, `session`, `node`: Flower, which carries the messages. Nodes connect to a SuperLink;
   the server opens a session on it.
 

@@ -2,7 +2,7 @@
 
 The device connects to its gateway only when it has something to send: after `Terms.searches`
 searches, or after `Terms.days` days. Then it waits for an ask, and answers it by the federation's
-own `Device`, which checks everything against the agreement that was pinned when it joined. It
+own `Participant`, which checks everything against the agreement that was pinned when it joined. It
 stays connected until its answer has arrived, and for the other steps of a secure sum. Without a
 network, or when the budget is spent, search and local learning go on.
 
@@ -30,7 +30,7 @@ from foltr.core.stepwise import ReplayedUser
 from foltr.deployment.gateway.client import Excluded, GatewayClient, Unavailable
 from foltr.deployment.gateway.device_folder import JOINED
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, Device
+from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, Participant
 from foltr.deployment.protocol.records import Record
 from foltr.device.budget import DAY, Spent, epsilon_elsewhere, spent_of, spent_text
 from foltr.device.home import TERMS, Home
@@ -71,14 +71,14 @@ class Membership:
         self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)
-        self.device = Device(
+        self.device = Participant(
             self.agreed, own, self._engine, self.records, offset=self.client, tell=tell,
             forgotten=self._forgotten,
         )  # fmt: skip
         if self.agreed.protocol is not None:
-            from foltr.deployment.protocol.sums import SumDevice
+            from foltr.deployment.protocol.sums import SumParticipant
 
-            self.device.sums = SumDevice(self.agreed.protocol, self.agreed.fewest)
+            self.device.sums = SumParticipant(self.agreed.protocol, self.agreed.fewest)
         self.refresh_seconds, self.soon_seconds = REFRESH, SOON
         self.wake = threading.Event()  # set when something may have become due
         self.over = False  # whether the device has left

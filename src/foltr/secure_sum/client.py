@@ -151,6 +151,21 @@ class SumClient:
         self._survivors = frozenset(state["survivors"])
         return self
 
+    def answer(self, step: Kind, message: bytes, words: Array | None) -> bytes:
+        """The message of a step, from that of the server. `words` are those to mask."""
+        match step:
+            case Kind.KEYS:
+                return self.advertise()
+            case Kind.SHARES:
+                return self.share(message)
+            case Kind.MASKED:
+                assert words is not None
+                return self.mask(message, words)
+            case Kind.SIGNED:
+                return self.agree(message)
+            case _:
+                return self.unmask(message)
+
     def advertise(self) -> bytes:
         self._is_due(Kind.KEYS)
         keys = self._sealing.public + self._masking.public

@@ -39,23 +39,8 @@ def secure_sum(
             if leaving.get(i, Kind.UNMASK + 1) <= step or (step == Kind.MASKED and i not in words):
                 continue
             try:
-                server.take(_answer(clients[i], step, message, words.get(i)))
+                server.take(clients[i].answer(step, message, words.get(i)))
             except Withheld:  # too few neighbours are left for this client
                 continue
         post = server.close()
     return server
-
-
-def _answer(client: SumClient, step: Kind, message: bytes, words: Array | None) -> bytes:
-    match step:
-        case Kind.KEYS:
-            return client.advertise()
-        case Kind.SHARES:
-            return client.share(message)
-        case Kind.MASKED:
-            assert words is not None
-            return client.mask(message, words)
-        case Kind.SIGNED:
-            return client.agree(message)
-        case _:
-            return client.unmask(message)

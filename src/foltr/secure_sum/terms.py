@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from math import ceil, exp, lgamma
@@ -17,7 +17,7 @@ from foltr.core.errors import Mistake, require
 from foltr.core.seeds import Stream
 from foltr.secure_sum.arithmetic import mean, weighted
 
-LAYOUT = struct.Struct("<16sI32sIIIIIQB?")
+LAYOUT = struct.Struct("<16sI32sIIIIIQB?")  # the fields of `Terms`, in order
 LEAST = 2 / 3  # default share of the clients that must be in a sum, for server and devices
 # default number of clients that must be in a sum, for devices: of two clients, each could compute
 # the other's message
@@ -106,20 +106,8 @@ class Terms:
         graph (`graph.py`)."""
         degree, quorum = degree_and_quorum(clients, threshold, complete=consistency)
         seed = secrets.randbits(64) if seed is None else seed
-        fresh, model = secrets.token_bytes(16), model_digest(params)
-        return cls(
-            fresh,
-            round,
-            model,
-            clients,
-            words,
-            threshold,
-            degree,
-            quorum,
-            seed,
-            fraction_bits,
-            consistency,
-        )
+        about = secrets.token_bytes(16), round, model_digest(params), clients, words, threshold
+        return cls(*about, degree, quorum, seed, fraction_bits, consistency)
 
     def check(self, least: float, smallest: int) -> None:
         """Raises for terms with a weaker graph than `graph.py` asks for, or that release sums of
@@ -144,19 +132,7 @@ class Terms:
         require(enough, f"{weak}: {degree} and {quorum} are needed")
 
     def to_bytes(self) -> bytes:
-        return LAYOUT.pack(
-            self.id,
-            self.round,
-            self.model,
-            self.clients,
-            self.words,
-            self.threshold,
-            self.degree,
-            self.quorum,
-            self.seed,
-            self.fraction_bits,
-            self.consistency,
-        )
+        return LAYOUT.pack(*astuple(self))
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:

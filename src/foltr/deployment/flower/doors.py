@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,7 @@ async def hang_up(receive: Receive) -> None:
         pass
 
 
+@dataclass
 class Door:
     """ASGI middleware that controls access to the SuperLink's application.
 
@@ -169,18 +171,13 @@ class Door:
     `sender` returns the node that sent a request, by its headers, or None for an unknown sender.
     An unknown sender may send only small bodies, and cannot wait."""
 
-    def __init__(
-        self,
-        app: App,
-        bell: Bell,
-        open_to: Callable[[str], bool],
-        largest: int,
-        sender: Sender,
-        secret: str | None = None,
-    ) -> None:
-        self.app, self.bell, self.open_to, self.sender = app, bell, open_to, sender
-        self.largest, self.secret = largest, secret
-        self.requests = 0
+    app: App
+    bell: Bell
+    open_to: Callable[[str], bool]
+    largest: int
+    sender: Sender
+    secret: str | None = None
+    requests: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # no websockets; `superlink.serve` runs the lifespan

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from foltr.core.errors import Mistake
 from foltr.deployment import INSTALL
-from foltr.deployment.flower.doors import Bell, Homes, Sender, again, shown
+from foltr.deployment.flower.doors import NODE, RINGS, WAIT, Bell, Homes, Sender, again, shown
 
 try:
     import httpx
@@ -90,23 +90,30 @@ Client = TypeVar("Client", bound=ProtobufClient)
 
 class Headers:
     """An interceptor that adds headers to every request of a client, and passes every response to
-    `seen`."""
+    `seen`. Requests for messages wait until there are some (`doors.Bell`): of `node`, for `wait`
+    seconds."""
 
     def __init__(
         self,
         component: str,
         headers: Callable[[str], Mapping[str, str]],
-        seen: Callable[[httpx.Response], None] | None = None,
+        seen: Callable[[httpx.Response], None] = lambda response: None,
     ) -> None:
         self._versions = dict(RuntimeVersionMetadata.from_local_component(component).as_metadata())
         self._headers, self._seen = headers, seen
+        self.node: int | None = None
+        self.wait = 0.0
+        self._rings = "0"  # the bell's count at the last response
 
     def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> Any:
         path = context.request.url.path
         context.request.headers.update({**self._versions, **self._headers(path)})
+        if path.endswith("/pull-messages"):
+            waits = {NODE: str(self.node), RINGS: self._rings, WAIT: str(round(1000 * self.wait))}
+            context.request.headers.update(waits)
         response = call_next(context)
-        if self._seen is not None:
-            self._seen(response)
+        self._rings = response.headers.get(RINGS, self._rings)
+        self._seen(response)
         return response
 
 

@@ -1,6 +1,8 @@
 """A node's connection: it waits for asks at the public door of a SuperLink and answers them until
 it is stopped. It never runs code that it receives."""
 
+import re
+import socket
 import ssl
 import threading
 import time
@@ -10,19 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flwr.app import Error, Message
 
 from foltr.core.errors import Mistake
 from foltr.core.system.log import Event, Level, Reloaded
-from foltr.deployment.flower import doors
 from foltr.deployment.flower import internals as flower
 from foltr.deployment.flower.doors import AGAIN, HEADER
 from foltr.deployment.flower.internals import fleet_pb2, heartbeat_pb2, httpx, node_pb2
-from foltr.deployment.keys.device_keys import new_key, public_bytes, trusting
-from foltr.deployment.keys.keys import read_node_key
-from foltr.deployment.protocol import frames as reasons
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.keys.keys import flower_key, new_key, public_line, read_node_key
+from foltr.deployment.protocol.frames import Malformed
 from foltr.deployment.protocol.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
 
 WAIT = 20.0  # seconds for which the SuperLink holds a request until there is an ask
@@ -51,6 +52,14 @@ def utc() -> datetime:
     return datetime.now(UTC)
 
 
+class Asked(NamedTuple):
+    """An ask as it arrived."""
+
+    frame: bytes
+    seconds: float  # for which it is valid, since it was made
+    age: float  # in seconds, when it arrived
+
+
 @dataclass
 class Node:
     """One node and its connection to the SuperLink.
@@ -65,7 +74,7 @@ class Node:
     """
 
     address: str
-    answer: Callable[[bytes], bytes]
+    answer: Callable[[Asked], bytes]
     key: Path | None = None
     roots: Path | None = None
     insecure: bool = False
@@ -77,8 +86,6 @@ class Node:
     clock: Callable[[], datetime] = utc
     node_id: int | None = field(default=None, init=False)
     answered: int = field(default=0, init=False)
-    seconds: float = field(default=0.0, init=False)  # for the current ask, since it was made
-    age: float = field(default=0.0, init=False)  # of the current ask when it arrived, in seconds
     unknown: bool = field(default=False, init=False)  # whether the server does not know the key
     heard: float = field(default=0.0, init=False)  # when the server last accepted a request
 
@@ -87,8 +94,8 @@ class Node:
         if self.key is None and not self.insecure:
             raise Mistake("a node needs its private key: `foltr keys node NAME` makes one")
         self._key = read_node_key(self.key) if self.key is not None else new_key()
-        self._public = public_bytes(self._key.public_key())
-        self._rings, self._told, self._anew, self._at_work = 0, "", True, False
+        self._public = flower_key(public_line(self._key))
+        self._told, self._anew, self._at_work = "", True, False
         self._date = 0.0  # of the server's last response
         files = () if self.insecure or self.roots is None else (self.roots,)
         self._trusted = Reloaded(files, self._read_roots, self.tell)
@@ -101,9 +108,10 @@ class Node:
         """Make the two clients, with the certificate authorities that are trusted now."""
         tls = self._trusted.value
         url = f"{'http' if tls is None else 'https'}://{self.address}"
-        signs = flower.Headers("SuperNode", self._headers, self._seen)
-        self._link = flower.client(flower.FleetHttpClient, url, signs, tls)
-        calm = flower.Headers("SuperNode", self._signed, self._hear)
+        self._polling = flower.Headers("SuperNode", self._headers, self._seen)
+        self._polling.wait = WAIT
+        self._link = flower.client(flower.FleetHttpClient, url, self._polling, tls)
+        calm = flower.Headers("SuperNode", self._headers, self._hear)
         self._heart = flower.client(flower.FleetHttpClient, url, calm, tls)
 
     @property
@@ -263,15 +271,15 @@ class Node:
             self._warn(f"the server responded with HTTP status {status}: trying again")
 
     def _clock(self, error: httpx.HTTPStatusError) -> str | None:
-        return reasons.of_clock(error.response.headers.get("date"), self.clock())
+        return of_clock(error.response.headers.get("date"), self.clock())
 
     def _of_transport(self, error: httpx.TransportError) -> str | None:
         """Why there is no connection, if trying again will not help; else None."""
         roots = str(self.roots) if self.roots else None
-        if reason := reasons.of_tls(str(error), self.address, roots):
+        if reason := of_tls(str(error), self.address, roots):
             return reason
         if self.insecure and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
-            if reasons.speaks_tls(self._host, self._port):
+            if speaks_tls(self._host, self._port):
                 return f"{self.address} speaks TLS: leave --insecure out, and set ca in [node]"
         return None
 
@@ -288,6 +296,7 @@ class Node:
     def _one_ask(self, stop: threading.Event) -> None:
         """Wait for an ask and answer it."""
         node = node_pb2.Node(node_id=self.node_id or 0)
+        self._polling.node = self.node_id
         pulled = self._link.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
         self._anew = False
         if not pulled.messages_list or stop.is_set():
@@ -317,13 +326,16 @@ class Node:
         try:
             if len(frame) > self.largest:
                 raise NoAnswer(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
-            self.seconds = ask.metadata.ttl
-            self.age = min(max(0.0, self._date - ask.metadata.created_at), self.seconds)
-            return Message(packed(self.answer(frame)), reply_to=ask)
+            valid = ask.metadata.ttl
+            age = min(max(0.0, self._date - ask.metadata.created_at), valid)
+            return Message(packed(self.answer(Asked(frame, valid, age))), reply_to=ask)
         except Abandoned:
             raise
         except NoAnswer as refusal:
             error = Error(refusal.code, refusal.reason)
+        except Malformed as problem:  # for example, of another version
+            error = Error(REFUSED, str(problem)[:200])
+            self.tell(f"an ask could not be answered: {problem}")
         except Exception as problem:  # noqa: BLE001
             error = Error(FAILED, type(problem).__name__)  # its text may contain data
             self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")
@@ -339,7 +351,7 @@ class Node:
         pause, until = 0.2, time.monotonic() + 120.0
         while True:
             try:
-                self._push(request)
+                self._link.PushMessages(request)
                 return 200
             except httpx.HTTPError as error:
                 response = getattr(error, "response", None)
@@ -355,32 +367,22 @@ class Node:
                     raise
                 pause = min(2 * pause, 5.0)
 
-    def _push(self, request: Any) -> None:
-        self._link.PushMessages(request)
-
     # --- headers ---
 
-    def _signed(self, path: str) -> dict[str, str]:
+    def _headers(self, path: str) -> dict[str, str]:
         """Headers that authenticate the node: its public key, and the time with a signature."""
         stamp = self.clock().isoformat()
         signature = flower.sign_message(self._key, stamp.encode())
-        return {
+        signed = {
             PUBLIC_KEY: b64encode(self._public).decode(),
             TIMESTAMP: stamp,
             SIGNATURE: b64encode(signature).decode(),
         }
-
-    def _headers(self, path: str) -> dict[str, str]:
-        waits = {
-            doors.NODE: str(self.node_id),
-            doors.RINGS: str(self._rings),
-            doors.WAIT: str(round(1000 * WAIT)),
-        }
         if path.endswith("/activate-node") and self.home:
-            return self._signed(path) | {HEADER: self.home}
-        if not path.endswith("/pull-messages"):
-            return self._signed(path)
-        return self._signed(path) | waits | ({AGAIN: "1"} if self._anew else {})
+            return signed | {HEADER: self.home}
+        if path.endswith("/pull-messages") and self._anew:
+            return signed | {AGAIN: "1"}
+        return signed
 
     def _hear(self, response: Any) -> None:
         if response.status_code < 300:
@@ -392,8 +394,6 @@ class Node:
             self._date = parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, ValueError):
             self._date = 0.0
-        if doors.RINGS in response.headers:
-            self._rings = int(response.headers[doors.RINGS])
 
 
 def split(address: str) -> tuple[str, int]:
@@ -401,3 +401,75 @@ def split(address: str) -> tuple[str, int]:
     if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
         raise Mistake(f"address {address!r}: expected host:port, such as server.example:8443")
     return host.strip("[]"), int(port)
+
+
+# Error messages for failed connections: why a node cannot connect, and what to do.
+
+AHEAD, BEHIND = 5.0, 305.0  # seconds by which a node's clock may differ from the SuperLink's
+
+CERTIFICATES = (
+    (
+        "certificate has expired",
+        "the server's certificate has expired, or this machine's clock is wrong: check the clock,"
+        " or ask the server's operator to run `foltr keys renew`",
+    ),
+    ("not yet valid", "the server's certificate is not valid yet: is this machine's clock right?"),
+    (
+        "hostname mismatch|ip address mismatch|not valid for",
+        "the server's certificate is for another name than {address}: use a name that is in it, or"
+        " ask the server's operator to run `foltr keys renew --host NAME`",
+    ),
+    (
+        "self.signed|unable to get local issuer|unable to get issuer|signature failure",
+        "the server's certificate is not signed by {roots}: either {address} is not your server,"
+        " or the file belongs to another federation; copy ca.pem from the server again",
+    ),
+    ("certificate", "the server's certificate is not accepted: {text}"),
+    (
+        "wrong_version_number|record layer|unknown protocol|http request",
+        "{address} does not speak TLS: check the port, or whether the server runs with --insecure",
+    ),
+)
+
+
+def of_tls(text: str, address: str, roots: str | None) -> str | None:
+    """An explanation of a TLS error, by its text; None if the error is not about TLS."""
+    low = text.lower()
+    if not any(word in low for word in ("ssl", "tls", "certificate")):
+        return None
+    known = roots or "a known authority (set ca in [node] to the federation's ca.pem)"
+    for pattern, reason in CERTIFICATES:
+        if re.search(pattern, low):
+            return reason.format(address=address, roots=known, text=text)
+    return f"no TLS connection to {address}: {text}"
+
+
+def speaks_tls(host: str, port: int) -> bool:
+    """Whether the server at this address speaks TLS. Its certificate is not checked."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, port), 3.0) as plain:
+            with context.wrap_socket(plain, server_hostname=host):
+                return True
+    except (OSError, ValueError):
+        return False
+
+
+def of_clock(date: str | None, now: datetime) -> str | None:
+    """An explanation if this machine's clock differs from the server's by more than Flower allows;
+    else None. `date` is the HTTP header Date of the response."""
+    try:
+        server = parsedate_to_datetime(date or "")
+    except ValueError:
+        return None
+    if server.tzinfo is None:
+        server = server.replace(tzinfo=UTC)
+    ahead = (now - server).total_seconds()
+    if -BEHIND + 1 < ahead < AHEAD - 1:  # the header is in whole seconds
+        return None
+    way = "ahead of" if ahead > 0 else "behind"
+    return (
+        f"this clock is {abs(ahead):.0f} s {way} the server's: set it (NTP). The server accepts up"
+        f" to {AHEAD:.0f} s ahead and {BEHIND:.0f} s behind"
+    )

@@ -1,4 +1,4 @@
-"""The server's connection to the SuperLink: a Flower Grid that uses the private door."""
+"""The server's connection to the SuperLink, by the private door."""
 
 import json
 import threading
@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flwr.app import Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import Message
 
 from foltr.core.errors import Mistake
 from foltr.deployment.flower import doors
 from foltr.deployment.flower import internals as flower
 from foltr.deployment.flower.internals import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.deployment.flower.superlink import is_full
-from foltr.deployment.keys.device_keys import public_pem
+from foltr.deployment.keys.keys import flower_key
 from foltr.deployment.keys.roster import Peer
 from foltr.deployment.protocol.messages import TYPE, LinkDown, NewSession, packed
 
@@ -26,7 +25,7 @@ LATE = 1.0  # seconds after it expires until an unanswered ask is deleted
 LOST = (401, 403)  # HTTP statuses that mean that the run has ended
 
 
-class Session(Grid):
+class Session:
     """A run on a SuperLink, which is kept alive. A process has one session, and only one thread
     uses it.
 
@@ -50,15 +49,16 @@ class Session(Grid):
         self.patience, self._tell, self._stopping = patience, tell, stopping
         self.failing: float | None = None  # since when the SuperLink has not responded
         self._file = Path(folder) / "session.json"
-        self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
+        self._secret, self._token = secret, ""
         self._asked: dict[str, float] = {}  # unanswered messages: id -> when it is deleted
         self._keys: dict[bytes, None] = {}  # node keys that this session registered
         self._ended = threading.Event()
         self._lost = False
-        seen = flower.Headers("flwr-serverapp", self._headers, self._seen)
+        self._polling = flower.Headers("flwr-serverapp", self._tokens)
+        self._polling.node = flower.SUPERLINK_NODE_ID
         plain = flower.Headers("flwr-cli", lambda path: {doors.SECRET: secret})
         self._control = flower.client(flower.ControlHttpClient, url, plain)
-        self._runtime = flower.client(flower.RuntimeHttpClient, url, seen)
+        self._runtime = flower.client(flower.RuntimeHttpClient, url, self._polling)
         calm = flower.Headers("flwr-serverapp", self._tokens)
         self._heart = flower.client(flower.RuntimeHttpClient, url, calm)
         self._open()
@@ -71,9 +71,6 @@ class Session(Grid):
         nodes = self._of_run(lambda: self._runtime.GetNodes(runtime_pb2.GetNodesRequest())).nodes
         return [Peer(node.node_id, node.public_key) for node in nodes]
 
-    def get_node_ids(self) -> list[int]:
-        return [node.node_id for node in self.get_nodes()]
-
     def registered(self) -> list[Peer]:
         """All registered nodes, connected or not."""
         found = self._call(lambda: self._control.ListNodes(control_pb2.ListNodesRequest()))
@@ -85,7 +82,7 @@ class Session(Grid):
 
     def register(self, public_key: bytes) -> None:
         """Register a node by its public key. Registering it again is allowed."""
-        key = public_pem(public_key)
+        key = flower_key(public_key)
         self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
@@ -97,7 +94,7 @@ class Session(Grid):
 
     def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]:
         """Unregister nodes by their public keys. Returns the keys that were registered."""
-        keys = {public_pem(key): key for key in public_keys}
+        keys = {flower_key(key): key for key in public_keys}
         for key in keys:
             self._keys.pop(key, None)
         found = [peer for peer in self.registered() if peer.public_key in keys] if keys else []
@@ -149,12 +146,12 @@ class Session(Grid):
         """The answers that have arrived. With `wait`, this waits for the first answer for up to
         that many seconds, at most 25."""
         ids = [key for key in message_ids if key]
-        self._wait = wait
+        self._polling.wait = wait
         try:
             request = runtime_pb2.PullAppMessagesRequest(message_ids=ids)
             answer = self._of_run(lambda: self._runtime.PullMessages(request))
         finally:
-            self._wait = 0.0
+            self._polling.wait = 0.0
         found = []
         for proto in answer.messages_list:
             self._asked.pop(proto.metadata.reply_to_message_id, None)
@@ -162,31 +159,6 @@ class Session(Grid):
             if proto.metadata.src_node_id == flower.SUPERLINK_NODE_ID:
                 self._confirm(proto.metadata.message_id)
         return found
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> list[Message]:
-        left, found = {key for key in self.push_messages(messages) if key}, []
-        until = None if timeout is None else time.monotonic() + timeout
-        while left and (until is None or time.monotonic() < until):
-            rest = 5.0 if until is None else max(0.0, min(5.0, until - time.monotonic()))
-            for message in self.pull_messages(left, rest):
-                found.append(message)
-                left.discard(message.metadata.reply_to_message_id)
-        return found
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
-    def set_run(self, run: Any) -> None:
-        raise RuntimeError("a session opens its own runs")
 
     @property
     def run(self) -> Any:
@@ -340,20 +312,6 @@ class Session(Grid):
         )
         self._of_run(lambda: self._runtime.ConfirmMessageReceived(request))
 
-    # --- headers ---
-
     def _tokens(self, path: str) -> dict[str, str]:
         token = {flower.TASK_TOKEN_HEADER: self._token} if self._token else {}
         return {doors.SECRET: self._secret, **token}
-
-    def _headers(self, path: str) -> dict[str, str]:
-        waits = {
-            doors.NODE: str(flower.SUPERLINK_NODE_ID),
-            doors.RINGS: str(self._rings),
-            doors.WAIT: str(round(1000 * self._wait)),
-        }
-        return self._tokens(path) | (waits if path.endswith("/pull-messages") else {})
-
-    def _seen(self, response: Any) -> None:
-        if doors.RINGS in response.headers:
-            self._rings = int(response.headers[doors.RINGS])

@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import sqlite3
-import ssl
 import subprocess
 import sys
 import time
@@ -68,16 +67,17 @@ class Doors:
                 "a SuperLink needs a certificate and its key: `foltr keys server` makes them (or"
                 " set insecure=True for a test)",
             )
-            self.tls()
+            server_context(*self.pair)
         elif self.host not in LOOPBACK:
             raise Mistake(
                 f"host {self.host!r} without TLS: anyone on the network could read the messages"
                 " and join; leave --insecure out, or listen on 127.0.0.1"
             )
 
-    def tls(self) -> ssl.SSLContext:
+    @property
+    def pair(self) -> tuple[str, str]:
         assert self.certificate is not None and self.key is not None
-        return server_context(self.certificate, self.key)
+        return self.certificate, self.key
 
 
 @dataclass
@@ -260,11 +260,8 @@ async def serve(doors: Doors) -> None:
         "server_header": False,
         "ws": "none",
     }
-    tls: dict[str, Any] = (
-        {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
-    )
     servers = [
-        Server(uvicorn.Config(public, **common, **tls, limit_concurrency=crowd())),
+        Server(uvicorn.Config(public, **common, limit_concurrency=crowd())),
         Server(uvicorn.Config(private, **common)),
     ]
 
@@ -274,9 +271,10 @@ async def serve(doors: Doors) -> None:
         bell.wake_all()
 
     servers[0].config.load()
-    context, current = servers[0].config.ssl, None
-    if context is not None and doors.certificate is not None and doors.key is not None:
-        current = follow_certificate(context, doors.certificate, doors.key, logging.warning)
+    current = None
+    if not doors.insecure:
+        current = follow_certificate(*doors.pair, logging.warning)
+        servers[0].config.ssl = current.value
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, leave)
@@ -306,17 +304,21 @@ async def serve(doors: Doors) -> None:
 def crowd() -> int:
     """The largest number of simultaneous connections at the public door. More get the status 503,
     so that file descriptors are left for the private door and the database."""
+    return max(1, open_files(CONNECTIONS + OWN_FILES) - OWN_FILES)
+
+
+def open_files(wanted: int) -> int:
+    """How many of `wanted` files this process may have open. Its limit is raised if possible."""
     try:
         import resource
     except ImportError:  # not on Windows
-        return CONNECTIONS
+        return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(1, soft - OWN_FILES)
-    return CONNECTIONS
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft
 
 
 def tell(folder: Path, answer: dict[str, Any]) -> None:

@@ -23,10 +23,8 @@ from foltr.core.system.log import Event
 from foltr.core.system.state_file import Unusable
 from foltr.deployment.flower.doors import Receive, Scope, Send, body_of, number
 from foltr.deployment.gateway.connection_limits import SCOPE, Connection, ConnectionLimits, Rates
-from foltr.deployment.gateway.devices import Forbidden
 from foltr.deployment.gateway.enrolment import Enrolled, Refused, Standing
-from foltr.deployment.gateway.gateway import Conflict, Gateway, Late
-from foltr.deployment.gateway.presence import OLDEST_OF_DEVICES
+from foltr.deployment.gateway.gateway import Gateway
 from foltr.deployment.gateway.signing import (
     ABOUT,
     ANSWERS,
@@ -38,12 +36,12 @@ from foltr.deployment.gateway.signing import (
     KEY,
     LEAVE,
     MODEL,
-    NEWEST,
     PUBLIC,
     SESSION,
     SIGNATURE,
     SIGNED,
     SKEW,
+    SPOKEN,
     TIME,
     WAIT,
     Tokens,
@@ -53,7 +51,7 @@ from foltr.deployment.gateway.signing import (
     request_text,
     verified,
 )
-from foltr.deployment.protocol.frames import FIRST_OF_DEVICES, HEADER, VERSION, Malformed
+from foltr.deployment.protocol.frames import HEADER, VERSION, Malformed
 
 ROUND = 4  # field of a frame's header
 FAILED = 20  # different errors that are told
@@ -61,14 +59,6 @@ SENDING = 2  # answers of one device that are received at a time
 SMALL = 4_096  # bytes of a request that carries no answer
 BINARY = (b"content-type", b"application/octet-stream")
 Response = tuple[int, list[tuple[bytes, bytes]], bytes]
-
-
-class Problem(Exception):
-    """A request that is refused: status, text, and more keys of the JSON body."""
-
-    def __init__(self, status: int, text: str, **more: Any) -> None:
-        super().__init__(text)
-        self.status, self.more = status, more
 
 
 @dataclass
@@ -96,16 +86,8 @@ class App:
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
         try:
             status, more, body = await self._route(scope, headers, receive)
-        except Problem as problem:
-            status, more, body = _problem(problem.status, str(problem), problem.more)
         except Refused as refused:
-            status, more, body = _problem(refused.status, str(refused))
-        except Forbidden as refused:
-            status, more, body = _problem(403, str(refused))
-        except Late as late:
-            status, more, body = _problem(410, str(late))
-        except Conflict as conflict:
-            status, more, body = _problem(409, str(conflict))
+            status, more, body = _problem(refused.status, str(refused), refused.more)
         except Malformed as wrong:
             status, more, body = _problem(422, str(wrong))
         except Unusable as error:
@@ -131,7 +113,7 @@ class App:
     ) -> Response:
         path, method = scope["path"], scope["method"]
         if "transfer-encoding" in headers:  # trailers would have no limit
-            raise Problem(411, "a request needs a Content-Length, not Transfer-Encoding")
+            raise Refused(411, "a request needs a Content-Length, not Transfer-Encoding")
         if path == ASK and method == "GET":
             return await self._ask(self._device(scope, headers), headers, scope.get(SCOPE))
         if path.startswith(ANSWERS) and method == "PUT":
@@ -141,7 +123,7 @@ class App:
             most = self.gateway.check_due(client, nonce)  # before its body is received
             most = min(self.largest, SIGNATURE + most)
             if self._sending[client] >= SENDING:
-                raise Problem(429, "this device is sending other answers")
+                raise Refused(429, "this device is sending other answers")
             self._sending[client] += 1
             try:
                 body = await self._body(headers, receive, most)
@@ -151,17 +133,18 @@ class App:
                     del self._sending[client]
             return await self._answer(client, t, nonce, body)
         if path == MODEL and method == "GET":
-            return self._model(self._device(scope, headers), headers)
+            self._device(scope, headers)
+            return self._model(headers)
         if not self.strangers.allow(_address(scope)):
-            raise Problem(429, "too many requests from this address")
+            raise Refused(429, "too many requests from this address")
         if path == ABOUT and method == "GET":
             return self._about()
         signed = {SESSION: self._session, LEAVE: self._leave,
                  FORGET: self._forget, KEY: self._key}  # fmt: skip
         if path != ENROL and path not in signed:
-            raise Problem(404, "not found")
+            raise Refused(404, "not found")
         if method != "POST":
-            raise Problem(405, f"{path} needs POST")
+            raise Refused(405, f"{path} needs POST")
         body = await self._body(headers, receive, SMALL)
         if path == ENROL:
             return await self._enrol(body)
@@ -173,8 +156,8 @@ class App:
             raise self._too_large(limit)
         return body
 
-    def _too_large(self, limit: int) -> Problem:
-        return Problem(413, f"the request is larger than {limit} bytes")
+    def _too_large(self, limit: int) -> Refused:
+        return Refused(413, f"the request is larger than {limit} bytes")
 
     # --- who ---
 
@@ -185,15 +168,15 @@ class App:
         client = self.tokens.client(token, self.clock()) if token != given else None
         if client is None:
             if not self.strangers.allow(_address(scope)):
-                raise Problem(429, "too many requests from this address")
-            raise Problem(401, f"this request needs a token: POST {SESSION}")
+                raise Refused(429, "too many requests from this address")
+            raise Refused(401, f"this request needs a token: POST {SESSION}")
         if not self.devices.allow(client):
-            raise Problem(429, "too many requests from this device")
+            raise Refused(429, "too many requests from this device")
         if self.gateway.devices.known(client).standing == Standing.LEFT:
-            raise Problem(403, "this device has left")
+            raise Refused(403, "this device has left")
         connection = scope.get(SCOPE)
         if connection is not None and connection.device not in (None, client):
-            raise Problem(421, "this is the connection of another device: open a new one")
+            raise Refused(421, "this is the connection of another device: open a new one")
         if connection is not None and self.connections.identify(connection, client):
             self.gateway.presence.connected(client)
         self.gateway.presence.heard(client)
@@ -203,18 +186,18 @@ class App:
         """The device that signed a request."""
         client, sent = number(headers.get(CLIENT)), number(headers.get(TIME))
         if client is None or sent is None:
-            raise Problem(400, f"{path} needs the headers {CLIENT}, {TIME} and {SIGNED}")
+            raise Refused(400, f"{path} needs the headers {CLIENT}, {TIME} and {SIGNED}")
         device, now = self.gateway.devices.known(client), self.clock()
         if abs(sent / 1000 - now) > SKEW:
-            raise Problem(401, "this device's clock is wrong", time=round(1000 * now))
+            raise Refused(401, "this device's clock is wrong", time=round(1000 * now))
         try:
             signature = decoded(headers.get(SIGNED), SIGNATURE)
         except ValueError as error:
-            raise Problem(400, f"{SIGNED}: {error}") from None
+            raise Refused(400, f"{SIGNED}: {error}") from None
         federation = self.gateway.agreement.id
         text = request_text(federation, client, path, sent, body)
         if not verified(self.gateway.devices.key_of(client), signature, text):
-            raise Problem(403, "the signature is not this device's")
+            raise Refused(403, "the signature is not this device's")
         return device
 
     def _new_key_in(self, content: Mapping[str, Any]) -> bytes:
@@ -224,10 +207,10 @@ class App:
             signature = decoded(content.get("signature"), SIGNATURE)
             shown = verified(public_key(key), signature, key_text(self.gateway.agreement.id, key))
         except ValueError as error:
-            raise Problem(400, f"key and signature: {error}") from None
+            raise Refused(400, f"key and signature: {error}") from None
         if not shown:
             wrong = "the signature is not of this key, or is for another federation"
-            raise Problem(403, wrong, federation=self.gateway.agreement.id.hex())
+            raise Refused(403, wrong, federation=self.gateway.agreement.id.hex())
         return key
 
     # --- requests ---
@@ -253,11 +236,11 @@ class App:
         content = _content(body)
         key, invitation = self._new_key_in(content), content.get("invitation")
         if not (invitation is None or (isinstance(invitation, str) and invitation.isascii())):
-            raise Problem(400, "invitation must be text in ASCII")
+            raise Refused(400, "invitation must be text in ASCII")
         if invitation is None and not self.open_enrolment:
-            raise Problem(403, "this gateway needs an invitation: ask its operator for one")
+            raise Refused(403, "this gateway needs an invitation: ask its operator for one")
         if self.gateway.numbers is None:
-            raise Problem(503, "the gateway has not reached its server yet: try again later")
+            raise Refused(503, "the gateway has not reached its server yet: try again later")
         now, agreed = self.clock(), self.gateway.agreement.text
         given = invitation, key, self.gateway.numbers, now
         client, new = await self.gateway.devices.enrol(*given)
@@ -287,23 +270,11 @@ class App:
         await self.gateway.devices.replace_key(device.client, key)
         return _json(200, {"key": b64encode(key).decode()})
 
-    def _note_version(self, client: int, headers: Mapping[str, bytes]) -> None:
-        """Note the newest version of the protocol that a device speaks."""
-        named = headers.get(NEWEST)
-        newest = FIRST_OF_DEVICES if named is None else number(named)
-        if newest is None:
-            raise Problem(400, f"{NEWEST}: expected a number")
-        self.gateway.presence.speaks(client, newest)
-        if newest < OLDEST_OF_DEVICES:
-            older = f"this device speaks version {newest} of the protocol: update it"
-            known = f"{OLDEST_OF_DEVICES} .. {VERSION}"
-            raise Problem(426, f"{older} (the gateway understands {known})")
-
     async def _ask(
         self, client: int, headers: Mapping[str, bytes], connection: Connection | None
     ) -> Response:
         gateway, polling = self.gateway, self.gateway.polling
-        self._note_version(client, headers)
+        _check_version(headers)
         answered = _nonce(headers.get("if-none-match", b"").strip(b'"'))
         wanted = number(headers.get(WAIT)) or 0
         crowded = gateway.presence.held >= polling.max_held
@@ -321,24 +292,38 @@ class App:
 
     async def _answer(self, client: int, t: int, nonce: bytes, body: bytes) -> Response:
         if len(body) < SIGNATURE:
-            raise Problem(400, "expected a signature and a frame")
+            raise Refused(400, "expected a signature and a frame")
         if self.gateway.writer.full:
-            raise Problem(503, "the gateway is busy: try again later")
+            raise Refused(503, "the gateway is busy: try again later")
         frame = body[SIGNATURE:]
         if len(frame) >= HEADER.size and HEADER.unpack_from(frame)[ROUND] != t:
-            raise Problem(400, "the path and the frame name different rounds")
+            raise Refused(400, "the path and the frame name different rounds")
         await self.gateway.take_answer(client, nonce, body[:SIGNATURE], frame)
         return 204, [], b""
 
-    def _model(self, client: int, headers: Mapping[str, bytes]) -> Response:
-        self._note_version(client, headers)
-        model, newest = self.gateway.model, self.gateway.presence.newest(client)
-        if model is None or model.version > newest:
+    def _model(self, headers: Mapping[str, bytes]) -> Response:
+        _check_version(headers)
+        model = self.gateway.model
+        if model is None:
             return 204, [(b"retry-after", b"%d" % self.gateway.polling.poll)], b""
         tag = b'"%s"' % model.model.hex().encode()
         if headers.get("if-none-match") == tag:
             return 304, [(b"etag", tag)], b""
         return 200, [BINARY, (b"etag", tag)], model.to_bytes()
+
+
+def _check_version(headers: Mapping[str, bytes]) -> None:
+    """Refuse a device that speaks another version of the protocol."""
+    version = number(headers.get(SPOKEN, b"%d" % VERSION))
+    if version is None:
+        raise Refused(400, f"{SPOKEN}: expected a number")
+    if version != VERSION:
+        older = "device" if version < VERSION else "gateway"
+        raise Refused(
+            426,
+            f"this device speaks version {version} of the protocol, and the gateway version"
+            f" {VERSION}: the {older} is older: update it",
+        )
 
 
 def _address(scope: Scope) -> str:
@@ -351,7 +336,7 @@ def _answered(path: str) -> tuple[int, bytes]:
     round, _, name = path.removeprefix(ANSWERS).partition("/")
     t, nonce = number(round.encode()), _nonce(name.encode())
     if t is None or not nonce:
-        raise Problem(400, f"expected {ANSWERS}ROUND/NONCE")
+        raise Refused(400, f"expected {ANSWERS}ROUND/NONCE")
     return t, nonce
 
 
@@ -369,7 +354,7 @@ def _content(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise Problem(400, "the body must be a JSON object")
+        raise Refused(400, "the body must be a JSON object")
     return content
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from foltr.core.errors import Mistake
 from foltr.deployment.gateway.client import (
     LATER,
     WAIT,
@@ -21,8 +20,10 @@ from foltr.deployment.gateway.client import (
     Response,
     Unavailable,
     content_of,
+    refusal_of,
     refuses_notice,
     retry_after,
+    untrusted,
 )
 from foltr.deployment.protocol.frames import Malformed
 
@@ -44,28 +45,22 @@ class AsyncConnection:
 
     async def call(self, request: Request) -> Response:
         """Send a request. Raises Unavailable if there is no response."""
-        fresh = self._writer is None
-        try:
-            return await self._call(request)
-        except ssl.SSLCertVerificationError as error:
-            self.close()
-            where = f"https://{self.host}:{self.port}"
-            raise Mistake(f"{where}: {error.verify_message}: is the file of its authority right?")  # noqa: B904
-        except (OSError, EOFError, TimeoutError, ValueError) as error:
-            self.close()
-            if fresh:
-                raise Unavailable(
-                    f"no connection to {self.host}:{self.port} ({error!r})"
-                ) from None
-        try:  # the gateway had closed the connection
-            return await self._call(request)
-        except (OSError, EOFError, TimeoutError, ValueError) as error:
-            self.close()
-            raise Unavailable(f"no connection to {self.host}:{self.port} ({error!r})") from None
+        while True:
+            fresh = self._writer is None  # else the gateway may have closed the connection
+            try:  # wait_for may lose a cancellation (Python 3.11)
+                async with asyncio.timeout(self.timeout):
+                    return await self._exchanged(request)
+            except ssl.SSLCertVerificationError as error:
+                self.close()
+                raise untrusted(self.url, error) from None
+            except (OSError, EOFError, TimeoutError, ValueError) as error:
+                self.close()
+                if fresh:
+                    raise Unavailable(f"no connection to {self.url} ({error!r})") from None
 
-    async def _call(self, request: Request) -> Response:
-        async with asyncio.timeout(self.timeout):  # wait_for may lose a cancellation (Python 3.11)
-            return await self._exchanged(request)
+    @property
+    def url(self) -> str:
+        return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}"
 
     async def _exchanged(self, request: Request) -> Response:
         if self._writer is None:
@@ -105,12 +100,10 @@ class AsyncConnection:
 class AsyncGatewayClient:
     """One device among many: it enrols, and answers asks until it is cancelled.
 
-    answer: function from an ask to the answer
     tell: called with the text of a failure"""
 
     wire: AsyncConnection
     requests: Requests
-    answer: Callable[[bytes], bytes]
     wait: int = WAIT
     tell: Callable[[str], None] = lambda text: None
     answered: int = 0
@@ -124,30 +117,30 @@ class AsyncGatewayClient:
     async def forget(self) -> None:
         await self._good(self.requests.forget())
 
-    async def serve(self) -> None:
+    async def serve(self, answer: Callable[[bytes], bytes]) -> None:
         """Answer asks. Raises Excluded if the gateway excludes this device."""
         while True:
             try:
-                await asyncio.sleep(await self.once())
+                await asyncio.sleep(await self.once(answer))
             except Unavailable as away:
                 self.tell(str(away))
                 await asyncio.sleep(max(0.5, away.seconds))
 
-    async def once(self) -> float:
+    async def once(self, answer: Callable[[bytes], bytes]) -> float:
         """One request for an ask, and its answer. Returns how many seconds to wait then."""
         response = await self._with_token(lambda: self.requests.ask(self._etag, self.wait))
         if response.status == 204:
             return retry_after(response)
-        _check(response, 200)
+        self._check(response, 200)
         try:
-            made = self.answer(response.body)
+            made = answer(response.body)
         except Malformed as error:  # for example, of a later version
             raise Unavailable(f"the gateway's ask is not understood: {error}", LATER) from None
         sent = await self._with_token(lambda: self.requests.answer(made))
         if sent.status in (409, 410, 422):
             self.tell(f"{sent.status}: {content_of(sent).get('error')}")
         else:
-            _check(sent, 204)
+            self._check(sent, 204)
             self.answered += 1
         if refuses_notice(made, response.body):
             return LATER
@@ -162,15 +155,9 @@ class AsyncGatewayClient:
         return response
 
     async def _good(self, request: Request) -> dict[str, Any]:
-        response = await self.wire.call(request)
-        _check(response, 200, 201, 202)
+        return self._check(await self.wire.call(request), 200, 201, 202)
+
+    def _check(self, response: Response, *expected: int) -> dict[str, Any]:
+        if response.status not in expected:
+            raise Excluded(refusal_of(response))
         return content_of(response)
-
-
-def _check(response: Response, *expected: int) -> None:
-    if response.status in expected:
-        return
-    text = str(content_of(response).get("error", f"HTTP status {response.status}"))
-    if response.status in (421, 429) or response.status >= 500:
-        raise Unavailable(text, retry_after(response))
-    raise Excluded(text)

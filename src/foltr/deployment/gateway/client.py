@@ -28,8 +28,8 @@ from foltr.deployment.gateway.signing import (
     KEY,
     LEAVE,
     MODEL,
-    NEWEST,
     SESSION,
+    SPOKEN,
     Ed25519PrivateKey,
     answer_text,
     key_text,
@@ -95,11 +95,9 @@ class Requests:
         return Request("GET", ABOUT, {})
 
     def enrol(self, invitation: str | None) -> Request:
-        public = self.key.public_key().public_bytes_raw()
-        content = {
-            "key": b64encode(public).decode(),
-            "signature": b64encode(self.key.sign(key_text(self.federation, public))).decode(),
-        } | ({} if invitation is None else {"invitation": invitation})
+        content = self._proof(self.key)
+        if invitation is not None:
+            content["invitation"] = invitation
         return Request("POST", ENROL, {}, json.dumps(content).encode())
 
     def session(self) -> Request:
@@ -112,19 +110,22 @@ class Requests:
         return self._signed(FORGET)
 
     def new_key(self, key: Ed25519PrivateKey) -> Request:
+        return self._signed(KEY, json.dumps(self._proof(key)).encode())
+
+    def _proof(self, key: Ed25519PrivateKey) -> dict[str, str]:
+        """A public key, and the proof that its owner has the private one."""
         public = key.public_key().public_bytes_raw()
-        proof = b64encode(key.sign(key_text(self.federation, public))).decode()
-        content = {"key": b64encode(public).decode(), "signature": proof}
-        return self._signed(KEY, json.dumps(content).encode())
+        signature = key.sign(key_text(self.federation, public))
+        return {"key": b64encode(public).decode(), "signature": b64encode(signature).decode()}
 
     def ask(self, answered: str = "", wait: int = WAIT) -> Request:
         """`answered`: the ETag of the last ask that was answered."""
-        headers = {**self._token(), NEWEST: str(VERSION), HELD: str(wait)}
+        headers = {**self._token(), SPOKEN: str(VERSION), HELD: str(wait)}
         return Request("GET", ASK, headers | ({"if-none-match": answered} if answered else {}))
 
     def model(self, known: str = "") -> Request:
         """`known`: the ETag of the model that the device has."""
-        headers = {**self._token(), NEWEST: str(VERSION)}
+        headers = {**self._token(), SPOKEN: str(VERSION)}
         return Request("GET", MODEL, headers | ({"if-none-match": known} if known else {}))
 
     def answer(self, frame: bytes) -> Request:
@@ -169,21 +170,17 @@ class GatewayClient:
     def call(self, request: Request) -> Response:
         """Send a request. Raises Unavailable if there is no response. A connection that the
         gateway has closed meanwhile is opened again."""
-        fresh = self._connection is None
-        try:
-            return self._sent(request)
-        except (http.client.HTTPException, OSError) as error:
-            self.close()
-            if isinstance(error, ssl.SSLCertVerificationError):
-                wrong = f"{error.verify_message}: is the file of its authority right?"
-                raise Mistake(f"{self.url}: {wrong}")  # noqa: B904
-            if fresh:
-                raise Unavailable(f"no connection to {self.url} ({error})") from None
-        try:
-            return self._sent(request)
-        except (http.client.HTTPException, OSError) as error:
-            self.close()
-            raise Unavailable(f"no connection to {self.url} ({error})") from None
+        while True:
+            fresh = self._connection is None
+            try:
+                return self._sent(request)
+            except ssl.SSLCertVerificationError as error:
+                self.close()
+                raise untrusted(self.url, error) from None
+            except (http.client.HTTPException, OSError) as error:
+                self.close()
+                if fresh:
+                    raise Unavailable(f"no connection to {self.url} ({error})") from None
 
     def _sent(self, request: Request) -> Response:
         if self._connection is None:
@@ -267,12 +264,9 @@ class GatewayClient:
         return value
 
     def _good(self, response: Response, *expected: int) -> dict[str, Any]:
-        content = content_of(response)
         if response.status in expected:
-            return content
-        text = printable(str(content.get("error", f"HTTP status {response.status}")), TEXT)
-        if response.status in (421, 429) or response.status >= 500:
-            raise Unavailable(text, retry_after(response))
+            return content_of(response)
+        text = refusal_of(response)
         if response.status in (401, 403, 426):
             raise Excluded(text)
         raise Mistake(f"{self.url}: {text}")
@@ -345,6 +339,18 @@ class GatewayClient:
         if text != self._said:
             self._said = text
             self.tell(text)
+
+
+def refusal_of(response: Response) -> str:
+    """Why the gateway refuses a request. Raises Unavailable if the device is to come back."""
+    text = str(content_of(response).get("error", f"HTTP status {response.status}"))
+    if response.status in (421, 429) or response.status >= 500:
+        raise Unavailable(printable(text, TEXT), retry_after(response))
+    return printable(text, TEXT)
+
+
+def untrusted(url: str, error: ssl.SSLCertVerificationError) -> Mistake:
+    return Mistake(f"{url}: {error.verify_message}: is the file of its authority right?")
 
 
 def refuses_notice(made: bytes, ask: bytes) -> bool:

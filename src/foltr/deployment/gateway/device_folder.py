@@ -106,7 +106,7 @@ class DeviceFolder:
 
     def forget(self, gateway: GatewayClient, agreed: Agreement) -> None:
         """Ask to be unlearned. From now on the device refuses every ask. Answer asks (`serve`) as
-        before until the device is told that it is forgotten: its `Device` then deletes the
+        before until the device is told that it is forgotten: its `Participant` then deletes the
         records. Safe to repeat; `join` repeats it, too, until the gateway has it.
 
         What the device contributed under an earlier number, at another gateway, stays in the

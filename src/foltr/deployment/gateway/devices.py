@@ -9,15 +9,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from foltr.deployment.gateway.enrolment import Enrolled, Enrolment, Standing
+from foltr.deployment.gateway.enrolment import Enrolled, Enrolment, Refused, Standing
 from foltr.deployment.gateway.signing import Ed25519PublicKey, public_key
 
 T = TypeVar("T")
 FORGET = (Standing.TO_FORGET, Standing.FORGOTTEN, Standing.GONE)
 
 
-class Forbidden(Exception):
+class Forbidden(Refused):
     """A request that this device may not make."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(403, text)
 
 
 @dataclass(eq=False)

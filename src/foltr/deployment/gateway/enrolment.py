@@ -41,11 +41,12 @@ OPEN = b"open"  # the invitation of devices that enrolled without one
 
 
 class Refused(Exception):
-    """Why a device cannot enrol: an HTTP status and a text."""
+    """Why a request of a device is refused: an HTTP status, a text, and more keys of the JSON
+    body."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, **more: object) -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.more = status, more
 
 
 class Standing(StrEnum):

@@ -18,7 +18,7 @@ import numpy as np
 from foltr.core.system.log import Event
 from foltr.core.system.state_file import Unusable
 from foltr.deployment.gateway.devices import FORGET, Devices, Forbidden
-from foltr.deployment.gateway.enrolment import BatchWriter, Enrolled, Enrolment, Standing
+from foltr.deployment.gateway.enrolment import BatchWriter, Enrolled, Enrolment, Refused, Standing
 from foltr.deployment.gateway.presence import Polling, Presence
 from foltr.deployment.gateway.signing import answer_text, verified
 from foltr.deployment.gateway.steps import REFUSAL, STEPS, Step
@@ -38,17 +38,21 @@ from foltr.deployment.protocol.frames import (
 
 LOOK = 0.1  # seconds between two looks at who is missing
 AGAIN = 1.0  # an ask that arrived more seconds ago was interrupted by a restart
-# in the state file
-NUMBERS = "numbers"  # the first and the last client number + 1
-SPOKEN = "devices' version"  # of the protocol, as told to the server
+NUMBERS = "numbers"  # name in the state file of the first and the last client number + 1
 
 
-class Late(Exception):
+class Late(Refused):
     """An answer to an ask that is over."""
 
+    def __init__(self) -> None:
+        super().__init__(410, "this ask is over")
 
-class Conflict(Exception):
+
+class Conflict(Refused):
     """A second, different answer to an ask."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "this ask has another answer already")
 
 
 class Stopping(Exception):
@@ -80,7 +84,6 @@ class Gateway:
     _loop: asyncio.AbstractEventLoop | None = None
     _over: bool = False  # whether the step accepts no more answers
     _until: float = 0.0  # when the step ends, at the latest (time of the event loop)
-    _told: int | None = None  # version of the devices in the last WELCOME of this process
     stopping: bool = False
 
     def __post_init__(self) -> None:
@@ -94,7 +97,7 @@ class Gateway:
     def start(self) -> None:
         """Bind the gateway to the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self.presence.start(int(self.enrolment.about(SPOKEN) or VERSION))
+        self.presence.start()
 
     def _write(self, batch: Sequence[tuple[bytes, int, bytes, Frame]]) -> None:
         answers = [(nonce, client, text) for nonce, client, text, _ in batch]
@@ -113,22 +116,14 @@ class Gateway:
         because its state was restored from a copy, it asks again."""
         device = self.devices[client]
         if device.standing == Standing.FORGOTTEN and device.notice is not None:
-            notice = self._notice(device)
+            notice = _notice(device)
             return None if notice.nonce == answered else (notice.nonce, notice.to_bytes())
         step = self.step
         if step is None or client not in step.clients or client in self._texts:
             return None
-        may = self.devices.active(client) and self.presence.understands(client)
-        if not may or (step.nonce == answered and client in self._refused):
+        if not self.devices.active(client) or (step.nonce == answered and client in self._refused):
             return None
         return step.nonce, step.ask_for(client)
-
-    def _notice(self, device: Enrolled) -> Frame:
-        """The server's notice that a device is forgotten, in a version that the device speaks. It
-        may have been stored long ago, in a version that is not understood any more."""
-        assert device.notice is not None
-        version = min(VERSION, self.presence.newest(device.client))
-        return Frame.from_bytes(device.notice[:2] + bytes([version]) + device.notice[3:])
 
     @property
     def seconds_left(self) -> float:
@@ -166,7 +161,7 @@ class Gateway:
             return max(len(self._last[1][client]), REFUSAL)
         if self.devices.known(client).standing == Standing.FORGOTTEN:
             return REFUSAL
-        raise Late("this ask is over")
+        raise Late
 
     async def take_answer(self, client: int, nonce: bytes, signature: bytes, text: bytes) -> None:
         """Take a device's answer. It is on disk when this returns. The same answer again changes
@@ -180,10 +175,10 @@ class Gateway:
             return
         step = self.step
         if step is None or self._over or nonce != step.nonce or client not in step.clients:
-            raise Late("this ask is over")
+            raise Late
         if client in self._texts:
             if self._texts[client] != text:
-                raise Conflict("this ask has another answer already")
+                raise Conflict
             if client in self.answers:
                 return
         if not verified(self.devices.key_of(client), signature, answer_text(text)):
@@ -207,7 +202,7 @@ class Gateway:
         if not verified(self.devices.key_of(device.client), signature, answer_text(text)):
             raise Forbidden("the signature is not this device's")
         answer = Frame.from_bytes(text)
-        if not answer.answers(replace(self._notice(device), version=answer.version)):
+        if not answer.answers(_notice(device)):
             raise Malformed("the answer does not fit the notice")
         if answer.kind != Kind.REFUSED:  # its disk may be full: it is told again later
             told = {device.client: None}
@@ -261,13 +256,8 @@ class Gateway:
         ):
             own = f"{self.numbers.start} .. {self.numbers.stop - 1}"
             raise Refusal("clients", f"this gateway has the clients {own}")
-        self.presence.version = ask.version
         if ask.kind == Kind.ROLL:
-            if self._told is None:
-                raise Refusal("hello", "this gateway was restarted")
-            if (version := self.presence.common_version) != self._told:
-                raise Refusal("hello", f"the devices speak version {version} of the protocol now")
-            payload = write_ids(np.array(self.devices.to_forget(), np.int64), ask.version)
+            payload = write_ids(np.array(self.devices.to_forget(), np.int64))
             return ask.answer(Kind.PRESENT, self.present(), payload)
         if ask.kind == Kind.FORGOTTEN:
             return await self._farewell(ask)
@@ -293,10 +283,7 @@ class Gateway:
         if self.numbers != given:
             raise Refusal("clients", "client numbers never change: restore the server's roster")
         rounds = await self.devices.on_disk(self.enrolment.rounds_answered)
-        self._told = self.presence.common_version
-        await self.devices.on_disk(self.enrolment.set_about, SPOKEN, b"%d" % self._told)
-        devices = None if self._told == VERSION else self._told
-        welcome = Welcome(VERSION, roll=True, answered=rounds, devices=devices)
+        welcome = Welcome(roll=True, answered=rounds)
         return ask.answer(Kind.WELCOME, ask.clients, welcome.to_bytes())
 
     async def _farewell(self, ask: Frame) -> Frame:
@@ -350,7 +337,7 @@ class Gateway:
         await self.writer.drained()
         self.step, self._last = None, (step.nonce, self._texts)
         missing = step.clients - self.answers.keys()
-        self.presence.missed(filter(self.presence.understands, missing))
+        self.presence.missed(missing)
         self.presence.answered(self.answers)
         self.counts["asks"] += 1
         self.counts["missing"] += len(missing)
@@ -371,3 +358,10 @@ class Gateway:
         if ask.kind != Kind.SUM:
             payload = ask.payload if ask.kind == Kind.LEARN else read_parts(ask.payload, 3)[2]
             self.model = replace(ask, kind=Kind.LEARN, clients=(), payload=payload)
+
+
+def _notice(device: Enrolled) -> Frame:
+    """The server's notice that a device is forgotten. It may have been stored long ago, when the
+    protocol had another version."""
+    assert device.notice is not None
+    return Frame.from_bytes(device.notice[:2] + bytes([VERSION]) + device.notice[3:])

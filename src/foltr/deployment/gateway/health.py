@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 from foltr.core.errors import Mistake
 from foltr.deployment.flower.superlink import is_full
 from foltr.deployment.gateway.app import App
-from foltr.deployment.gateway.connection_limits import ConnectionLimits
 from foltr.deployment.gateway.enrolment import Standing
-from foltr.deployment.gateway.gateway import Gateway
 from foltr.deployment.keys.keys import read_certificate
 from foltr.deployment.metrics import counter, counters, gauge, gauges
 from foltr.deployment.monitoring import Health, Monitor
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+
+if TYPE_CHECKING:
+    from foltr.deployment.gateway.process import Upstream
 
 REFUSED = "refused "  # before the code of a refusal, in the gateway's counts
 
@@ -29,13 +30,14 @@ REFUSED = "refused "  # before the code of a refusal, in the gateway's counts
 class GatewayHealth:
     """The health checks and metrics of a running gateway."""
 
-    gateway: Gateway
     app: App
-    connections: ConnectionLimits
-    connected: Callable[[], bool]  # whether the gateway is connected to its server
+    upstream: Upstream
     state: Path
     pair: tuple[Path, Path] | None  # certificate and key; None without TLS
     _last: datetime | None = None  # when the certificate expires that was read last
+
+    def __post_init__(self) -> None:
+        self.gateway, self.connections = self.app.gateway, self.app.connections
 
     def monitor(self) -> Monitor:
         """The content of /healthz and /metrics."""
@@ -52,7 +54,7 @@ class GatewayHealth:
         return self.gateway.presence.open
 
     def server(self) -> str | None:
-        return None if self.connected() else "the server cannot be reached: see the log"
+        return None if self.upstream.connected else "the server cannot be reached: see the log"
 
     def disk(self) -> str | None:
         return "the disk of the state folder is full" if is_full(self.state) else None
@@ -84,7 +86,11 @@ class GatewayHealth:
             ("held_requests", "Requests that wait for an ask.", gateway.presence.held),
             ("connections", "Open connections.", self.connections.open),
             ("handshakes", "TLS handshakes under way.", self.connections.handshakes),
-            ("server_connected", "1 while the server can be reached.", float(self.connected())),
+            (
+                "server_connected",
+                "1 while the server can be reached.",
+                float(self.upstream.connected),
+            ),
         ):
             yield gauge(f"foltr_gateway_{name}", help, value)
         for name, help in (

@@ -6,13 +6,15 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 
 from foltr.core.errors import Mistake
+from foltr.core.system.log import Event, Reloaded
+from foltr.deployment.gateway.app import App
 from foltr.deployment.gateway.connection_limits import ConnectionLimits
 from foltr.deployment.gateway.gateway import Gateway
 
@@ -95,16 +97,15 @@ class _Server(uvicorn.Server):
 
 
 async def serve_https(
-    app: Callable[..., Awaitable[None]],
-    gateway: Gateway,
-    connections: ConnectionLimits,
+    app: App,
     listener: socket.socket,
-    tls: tuple[ssl.SSLContext, Callable[[], object]] | None,
+    tls: Reloaded[ssl.SSLContext] | None,
     stopping: Callable[[], bool],
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve devices until `stopping()`. `ready` is called when connections are accepted. `tls` is
-    the TLS context, and a function that is called every second to load a new certificate."""
+    the TLS context, which has a new certificate when its files change."""
+    gateway, connections = app.gateway, app.connections
     config = uvicorn.Config(
         app,
         http=connections.protocol(),  # type: ignore[arg-type]
@@ -119,10 +120,9 @@ async def serve_https(
         ws="none",
     )
     config.load()
-    config.ssl = None if tls is None else tls[0]
+    config.ssl = None if tls is None else tls.value
     server = _Server(config, connections)
     gateway.start()
-    connections.left = gateway.presence.disconnected
     tasks = [asyncio.ensure_future(each) for each in (connections.watch(), _reread(gateway, tls))]
     run = asyncio.ensure_future(server.serve([listener]))
     try:
@@ -143,16 +143,15 @@ async def serve_https(
             task.cancel()
 
 
-async def _reread(
-    gateway: Gateway, tls: tuple[ssl.SSLContext, Callable[[], object]] | None
-) -> None:
+async def _reread(gateway: Gateway, tls: Reloaded[ssl.SSLContext] | None) -> None:
     """Read again what commands such as `foltr gateway --revoke` have changed, and new
     certificates."""
     seen = None  # they may have changed since the gateway was made
     while True:
         await asyncio.sleep(LOOK)
-        if tls is not None:
-            tls[1]()
+        if tls is not None and tls.refresh():
+            told = "the certificate was replaced: new connections get it"
+            gateway.tell(Event(told, "certificate"))
         try:
             now = await gateway.devices.on_disk(lambda: gateway.enrolment.changes)
             if now != seen:

@@ -1,5 +1,4 @@
-"""Which devices of a gateway can be reached, which version of the protocol they speak, and their
-requests that wait for an ask."""
+"""Which devices of a gateway can be reached, and their requests that wait for an ask."""
 
 from __future__ import annotations
 
@@ -8,9 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from foltr.deployment.protocol.frames import FIRST_OF_DEVICES, OLDEST, VERSION
-
-OLDEST_OF_DEVICES = max(OLDEST, FIRST_OF_DEVICES)  # version that is understood
 LONGEST = 3600.0  # seconds for which a device that never answers is not asked
 DOUBLED = 20  # how often that time is doubled, at most
 
@@ -36,15 +32,9 @@ class Polling:
 
 @dataclass
 class Presence:
-    """A device can be reached while it has a connection, and until it is due to ask again; and if
-    it understands the server's asks.
-
-    version: that of the server's asks"""
+    """A device can be reached while it has a connection, and until it is due to ask again."""
 
     polling: Polling
-    version: int = OLDEST
-    _speaks: dict[int, int] = field(default_factory=dict)  # devices that speak an older version
-    _named: dict[int, float] = field(default_factory=dict)  # these versions -> when last named
     _open: Counter[int] = field(default_factory=Counter)  # connections of each device
     _until: dict[int, float] = field(default_factory=dict)  # until when it is expected to ask
     # devices that did not answer a step -> from when on a request makes them reachable
@@ -54,74 +44,47 @@ class Presence:
     _loop: asyncio.AbstractEventLoop | None = None
     _began: float = 0.0
 
-    def start(self, version: int = VERSION) -> None:
-        """Bind this to the running event loop. `version`: the common version before a restart."""
+    def start(self) -> None:
+        """Bind this to the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        if OLDEST_OF_DEVICES <= version < VERSION:
-            self._named[version] = self._began
+        self._began = self._now
+
+    @property
+    def _now(self) -> float:
+        assert self._loop is not None
+        return self._loop.time()
 
     def connected(self, client: int) -> None:
         self._open[client] += 1
 
     def disconnected(self, client: int) -> None:
         """A connection of a device has ended. It may still be due to ask again."""
-        assert self._loop is not None
         self._open[client] -= 1
         if self._open[client] <= 0:
             del self._open[client]
             self.wake([client])  # nobody hears the response
-        now = self._loop.time() + self.polling.grace
+        now = self._now + self.polling.grace
         self._until[client] = max(now, self._until.get(client, 0.0))
-
-    def speaks(self, client: int, newest: int) -> None:
-        """A device has named the newest version of the protocol that it speaks."""
-        assert self._loop is not None
-        self._speaks.pop(client, None)
-        if newest < VERSION:
-            self._speaks[client] = newest
-        if OLDEST_OF_DEVICES <= newest < VERSION:
-            self._named[newest] = self._loop.time()
-
-    def newest(self, client: int) -> int:
-        """The newest version that a device speaks. A device that has not named one yet does so
-        before it gets an ask."""
-        return self._speaks.get(client, VERSION)
-
-    def understands(self, client: int) -> bool:
-        """Whether a device speaks the version of the server's asks."""
-        return self.newest(client) >= self.version
-
-    @property
-    def common_version(self) -> int:
-        """The newest version that all devices speak that can be reached. An older version is used
-        for a while after a device has named it: devices cannot change it all the time."""
-        assert self._loop is not None
-        since = self._loop.time() - self.polling.hold - self.polling.poll - self.polling.grace
-        return min((each for each, at in self._named.items() if at > since), default=VERSION)
 
     def heard(self, client: int) -> None:
         """A device has made a request."""
-        assert self._loop is not None
-        if client in self._silent and self._loop.time() >= self._silent[client]:
+        if client in self._silent and self._now >= self._silent[client]:
             del self._silent[client]
 
     def expect(self, client: int, seconds: float) -> None:
         """A device is expected to ask again within these seconds."""
-        assert self._loop is not None
-        self._until[client] = self._loop.time() + seconds + self.polling.grace
+        self._until[client] = self._now + seconds + self.polling.grace
 
     def missed(self, clients: Iterable[int]) -> None:
         """These devices did not answer a step. They count as away until they make a request. If
         they miss several steps in a row, they also count as away for a while, each time twice as
         long: they cannot delay every round."""
-        assert self._loop is not None
         for client in clients:
             times = self._missed[client]
             self._missed[client] += 1
             longer = 2.0 ** min(times - 1, DOUBLED)
             pause = min(self.polling.poll * longer, LONGEST) if times else 0.0
-            self._silent[client] = self._loop.time() + pause
+            self._silent[client] = self._now + pause
 
     def answered(self, clients: Iterable[int]) -> None:
         """These devices have answered a step."""
@@ -129,25 +92,19 @@ class Presence:
             self._missed.pop(client, None)
 
     def reachable(self, client: int) -> bool:
-        return self.understands(client) and self._there(client)
-
-    def _there(self, client: int) -> bool:
         if client in self._silent:
             return False
-        assert self._loop is not None
         if client in self._open or client in self._waiting:
             return True
-        return self._until.get(client, 0.0) > self._loop.time()
+        return self._until.get(client, 0.0) > self._now
 
     def awaited(self, client: int, continued: bool = False) -> bool:
         """Whether a step waits for this device: it can be reached, or the gateway has just
         started and has not heard of it yet. If the step was begun before (`continued`), such a
         device may be computing its answer, for as long as the step lasts."""
-        assert self._loop is not None
-        recent = continued or self._loop.time() < self._began + self.polling.back
+        recent = continued or self._now < self._began + self.polling.back
         new = client not in self._until and client not in self._open and recent
-        there = self._there(client) or (new and client not in self._silent)
-        return there and self.understands(client)
+        return self.reachable(client) or (new and client not in self._silent)
 
     @property
     def held(self) -> int:

@@ -8,14 +8,14 @@ import gc
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 from foltr.core.errors import require
-from foltr.core.system.log import Event
-from foltr.deployment.flower.node import Abandoned, Node
-from foltr.deployment.flower.superlink import LOOPBACK, bound
+from foltr.deployment.flower.node import Abandoned, Asked, Node
+from foltr.deployment.flower.superlink import LOOPBACK, bound, open_files
 from foltr.deployment.gateway.app import App
 from foltr.deployment.gateway.connection_limits import ConnectionLimits, Rates
 from foltr.deployment.gateway.enrolment import Enrolment, Standing
@@ -46,7 +46,8 @@ def run_gateway(
 ) -> None:
     """Run a gateway until it is stopped."""
     agreed, table = read_gateway(file, code)
-    check(table, file)
+    needs = "the folder that `foltr keys node NAME` makes"
+    require(table.keys is not None, f"{file}: [gateway] needs keys, {needs}")
     pair = certificate_pair(file, table, insecure, tell)
     stop, state = threading.Event(), beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -57,7 +58,9 @@ def run_gateway(
         polling = Polling(table.hold, table.max_held, table.poll, table.grace)
         gateway = Gateway(agreed, enrolment, table.clients, polling, tell)
         most, strangers = connections_allowed(table.max_connections, tell)
-        connections = ConnectionLimits(most, strangers, per_address=table.per_address)
+        connections = ConnectionLimits(
+            most, strangers, per_address=table.per_address, left=gateway.presence.disconnected
+        )
         rates = Rates(table.rate, 5.0 * table.rate)
         tokens = Tokens(enrolment.secret())
         app = App(gateway, connections, tokens, table.open_enrolment, table.max_bytes, rates)
@@ -66,12 +69,12 @@ def run_gateway(
         host, port = address_of(table.listen)
         listener = bound(host, port)
         if table.status_address is not None:
-            watched = GatewayHealth(
-                gateway, app, connections, lambda: upstream.connected, state, pair
-            )
+            watched = GatewayHealth(app, upstream, state, pair)
             address = stack.enter_context(monitored(watched.monitor(), *table.status_address))
             tell(f"health and metrics: {address}healthz and {address}metrics")
-        tls = None if pair is None else tls_for_devices(pair, tell)
+        tls = None
+        if pair is not None:
+            tls = follow_certificate(*pair, tell, oldest=ssl.TLSVersion.TLSv1_3)
 
         def ready() -> None:
             tell(f"devices connect to {host}:{listener.getsockname()[1]}")
@@ -79,7 +82,7 @@ def run_gateway(
 
         collect_garbage_seldom()
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(serve_https(app, gateway, connections, listener, tls, stop.is_set, ready))
+            runner.run(serve_https(app, listener, tls, stop.is_set, ready))
         upstream.join()
         tell("stopped: the same command continues")
 
@@ -106,7 +109,7 @@ def certificate_pair(
 
 class Upstream:
     """The thread that connects the gateway to its server as a node. If it fails, the gateway
-    stops. If the node's keys are replaced, it connects with the new ones (`connections`)."""
+    stops. If the node's keys are replaced, it connects with the new ones (`Connections`)."""
 
     def __init__(
         self,
@@ -117,83 +120,52 @@ class Upstream:
         stop: threading.Event,
         tell: Callable[[str], None],
     ) -> None:
-        self._keys, self._tell, self._stop = beside(file, table.keys or ""), tell, stop
-        ca = None if insecure else beside(file, table.ca or "")
-        home, alone = home_of(gateway.enrolment), threading.Lock()
+        self._file, self._table, self._gateway = file, table, gateway
+        self._insecure, self._stop, self._tell = insecure, stop, tell
+        self._home = home_of(gateway.enrolment)
         self.connected = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="foltr-upstream", daemon=True)
-
-        def connect(key: Path, sign_key: bytes) -> Node:
-            by = answers_of(gateway, lambda: (node.seconds, node.age), alone)
-            node = Node(table.server, by, key, ca, insecure, tell=tell, home=home)
-            return node
-
-        self._connect = connect
 
     def start(self) -> None:
         self._thread.start()
 
     def _run(self) -> None:
-        def looked(node: Node) -> None:
-            self.connected = node.connected
-
         try:
-            Connections(self._keys, self._connect, self._tell).serve(self._stop, looked)
+            connections = Connections(
+                beside(self._file, self._table.keys or ""),
+                self._table.server,
+                self._answer,
+                roots=None if self._insecure else beside(self._file, self._table.ca or ""),
+                insecure=self._insecure,
+                home=self._home,
+                tell=self._tell,
+            )
+            connections.serve(self._stop, self._look)
         except BaseException as error:  # noqa: BLE001  # raised again by `join`
             self._error = error
             self._stop.set()
+
+    def _look(self, node: Node) -> None:
+        self.connected = node.connected
+
+    def _answer(self, ask: Asked, sign_key: bytes) -> bytes:
+        """The gateway's answer to an ask. An ask that is under way when the gateway stops is not
+        answered: its answers are stored, and the next process continues it."""
+        gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body
+        try:
+            return self._gateway.answer(ask.frame, SHARE * ask.seconds, ask.age)
+        except Stopping:
+            raise Abandoned from None
+        except (concurrent.futures.CancelledError, RuntimeError) as error:  # the loop has ended
+            if self._gateway.stopping:
+                raise Abandoned from error
+            raise
 
     def join(self) -> None:
         self._thread.join(10.0)
         if self._error is not None:
             raise self._error
-
-
-def answers_of(
-    gateway: Gateway, times: Callable[[], tuple[float, float]], alone: threading.Lock
-) -> Callable[[bytes], bytes]:
-    """The function with which the node answers the server. `times`: the seconds that an ask is
-    valid, and how old it is. An ask that is under way when the gateway stops is not answered: its
-    answers are stored, and the next process continues it."""
-
-    def answer(text: bytes) -> bytes:
-        gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body
-        try:
-            with alone:
-                seconds, age = times()
-                return gateway.answer(text, SHARE * seconds, age)
-        except Stopping:
-            raise Abandoned from None
-        except (concurrent.futures.CancelledError, RuntimeError) as error:  # the loop has ended
-            if gateway.stopping:
-                raise Abandoned from error
-            raise
-
-    return answer
-
-
-def tls_for_devices(
-    pair: tuple[Path, Path], tell: Callable[[str], None]
-) -> tuple[ssl.SSLContext, Callable[[], object]]:
-    """The TLS context for devices, and a function that reads the certificate again if its files
-    have changed."""
-    context = server_context(*pair)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    current = follow_certificate(context, *pair, tell)
-
-    def look() -> None:
-        if current.refresh():
-            current.value.minimum_version = ssl.TLSVersion.TLSv1_3
-            tell(Event("the certificate was replaced: new connections get it", "certificate"))
-
-    return context, look
-
-
-def check(table: GatewayTable, file: Path) -> None:
-    """Refuse settings with which a gateway cannot run."""
-    needs = "the folder that `foltr keys node NAME` makes"
-    require(table.keys is not None, f"{file}: [gateway] needs keys, {needs}")
 
 
 def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], None]) -> None:
@@ -224,16 +196,9 @@ def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], N
 def connections_allowed(wanted: int, tell: Callable[[str], None]) -> tuple[int, int]:
     """The number of connections that this process may open, and of TLS handshakes besides."""
     handshakes = ConnectionLimits.strangers
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return wanted, handshakes
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = wanted + handshakes + OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < need:
-        soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY or soft >= need:
+    soft = open_files(need)
+    if soft == need:
         return wanted, handshakes
     handshakes = min(handshakes, (soft - OWN_FILES) // 5)
     found = min(wanted, soft - OWN_FILES - handshakes)
@@ -275,12 +240,16 @@ def state_of(file: Path, agreed: Agreement, table: GatewayTable) -> Enrolment:
     return Enrolment(state / DATABASE, agreed.id)
 
 
+def settings_and_state(file: Path, code: Code) -> tuple[GatewayTable, Enrolment]:
+    agreed, table = read_gateway(file, code)
+    return table, state_of(file, agreed, table)
+
+
 def make_invitations(file: Path, code: Code, devices: int, each: int, days: float) -> list[str]:
     """Make invitations for this many devices in total. Each is valid for `each` devices."""
-    agreed, table = read_gateway(file, code)
+    _, enrolment = settings_and_state(file, code)
     require(devices >= 1, f"--invite {devices}: expected at least one device")
     require(1 <= each <= devices, f"--each {each}: expected 1 to {devices}")
-    enrolment = state_of(file, agreed, table)
     now = time.time()
     sizes = [each] * (devices // each) + ([devices % each] if devices % each else [])
     return [enrolment.invite(size, days, now) for size in sizes]
@@ -289,16 +258,14 @@ def make_invitations(file: Path, code: Code, devices: int, each: int, days: floa
 def withdraw_invitation(file: Path, code: Code, token: str) -> int:
     """Make an invitation invalid; "all" for all of them. Returns for how many more devices it was
     valid."""
-    agreed, table = read_gateway(file, code)
-    named = None if token == EVERY else token
-    return state_of(file, agreed, table).withdraw(named, time.time())
+    _, enrolment = settings_and_state(file, code)
+    return enrolment.withdraw(None if token == EVERY else token, time.time())
 
 
 def revoke_device(file: Path, code: Code, client: int) -> str:
     """Exclude the device with this client number. Returns how its owner could enrol again, or
     ""."""
-    agreed, table = read_gateway(file, code)
-    enrolment = state_of(file, agreed, table)
+    table, enrolment = settings_and_state(file, code)
     enrolment.revoke(client)
     places = enrolment.places_left(client, time.time())
     again = "its owner can enrol again with another key"
@@ -311,17 +278,14 @@ def revoke_device(file: Path, code: Code, client: int) -> str:
 
 def device_keys(file: Path, code: Code) -> str:
     """The lines of a file of device keys (`keys/device_keys.py`), for all active devices."""
-    agreed, table = read_gateway(file, code)
-    devices = state_of(file, agreed, table).devices().values()
+    _, enrolment = settings_and_state(file, code)
+    devices = enrolment.devices().values()
     return device_keys_text({d.client: d.key for d in devices if d.standing == Standing.ACTIVE})
 
 
 def count_devices(file: Path, code: Code) -> tuple[dict[str, int], tuple[int, int]]:
     """The number of devices by state; the number of valid invitations, and of devices that can
     still enrol with them."""
-    agreed, table = read_gateway(file, code)
-    enrolment = state_of(file, agreed, table)
-    found: dict[str, int] = {}
-    for device in enrolment.devices().values():
-        found[device.standing] = found.get(device.standing, 0) + 1
-    return found, enrolment.invitations(time.time())
+    _, enrolment = settings_and_state(file, code)
+    found = Counter(str(device.standing) for device in enrolment.devices().values())
+    return dict(found), enrolment.invitations(time.time())

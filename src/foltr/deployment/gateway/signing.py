@@ -27,7 +27,7 @@ PUBLIC, SIGNATURE = 32, 64  # bytes
 SKEW = 300.0  # seconds by which a device's clock may differ from the gateway's
 TOKEN_SECONDS = 86_400.0
 CLIENT, TIME, SIGNED = "foltr-client", "foltr-time", "foltr-signature"  # headers
-NEWEST = "foltr-version"  # header: the newest version of the protocol that a device speaks
+SPOKEN = "foltr-version"  # header: the version of the protocol that a device speaks
 WAIT = "foltr-wait"  # header: seconds for which a device wants its request to be held
 AUTHORIZATION = "Foltr "  # before the token
 # paths of the protocol

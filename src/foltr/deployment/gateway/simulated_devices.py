@@ -22,7 +22,7 @@ from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.keys.device_keys import keys_in, trusting
 from foltr.deployment.node.clients import learning
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.protocol.sums import Known
 from foltr.deployment.settings import DevicesTable, NodeTable, beside, read_devices
@@ -49,15 +49,15 @@ def device_of(
     tell: Callable[[str], None],
     key: bytes | None = None,
     known: Known | None = None,
-) -> Device:
+) -> Participant:
     """The device with this client number. `key` is its private key, `known` returns the pinned
     public keys: for signed sums."""
     own = range(client, client + 1)
-    device = Device(agreed, own, engine_for, records, offset=0, tell=tell)
+    device = Participant(agreed, own, engine_for, records, offset=0, tell=tell)
     if agreed.protocol is not None:
-        from foltr.deployment.protocol.sums import SumDevice
+        from foltr.deployment.protocol.sums import SumParticipant
 
-        device.sums = SumDevice(agreed.protocol, agreed.fewest, key, known)
+        device.sums = SumParticipant(agreed.protocol, agreed.fewest, key, known)
     return device
 
 
@@ -94,7 +94,7 @@ async def run_devices(
         nonlocal enrolled_devices
         wire = AsyncConnection(host, port, None if plain else tls)
         requests = Requests(Ed25519PrivateKey.generate(), agreed.id)
-        each = AsyncGatewayClient(wire, requests, lambda text: text, table.wait, tell_once)
+        each = AsyncGatewayClient(wire, requests, table.wait, tell_once)
         async with gate:
             client = await enrolled(each, invitation)
         enrolled_devices += 1
@@ -103,9 +103,9 @@ async def run_devices(
         outside = f"client {client} is not in 0 .. {table.population - 1}: raise population"
         require(client < table.population, outside)
         records, own = Records(None, agreed.id), requests.key.private_bytes_raw()
-        each.answer = device_of(agreed, client, engine_for, records, tell, own, known).answer
+        device = device_of(agreed, client, engine_for, records, tell, own, known)
         try:
-            await each.serve()
+            await each.serve(device.answer)
         except Excluded as error:
             tell(f"client {client} takes part no more: {error}")
 

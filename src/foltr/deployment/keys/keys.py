@@ -12,14 +12,14 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from foltr.core.errors import Mistake, require, shown
 from foltr.core.system.files import write_whole
 from foltr.core.system.private import make_folder, private_content, replace_private
-from foltr.deployment.keys.authority import CA_DAYS, authority_certificate, server_certificate
 from foltr.deployment.keys.roster import SIGNS, Seat, canonical
 from foltr.deployment.keys.roster_file import card_text
 
@@ -28,6 +28,7 @@ try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.hashes import SHA256, SHA384
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -45,6 +46,9 @@ except ImportError as error:
 
 CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
 NODE_KEY, SIGN_KEY = "node.key", "sign.key"
+AUTHORITY = "foltr federation CA"
+CA_DAYS = 3650
+SKEW = timedelta(hours=1)  # how far a node's clock may be behind the server's
 SERVER_DAYS = 365
 SOON = 30  # a certificate that expires in fewer days gets a warning
 ALWAYS = ("localhost", "127.0.0.1")
@@ -125,19 +129,25 @@ def make_node(
 ) -> tuple[Seat, Path]:
     """Make the keys and the card of a node in a new folder. Returns the node and the path of the
     card, which the server's operator needs."""
-    key, signs = ec.generate_private_key(ec.SECP384R1()), Ed25519PrivateKey.generate()
-    public = public_line(key), signs.public_key().public_bytes_raw()
+    public, private = new_node_keys()
     seat = Seat(name, clients, *public, gateway=gateway)
     card = f"{name}.node.toml"
-    make_folder(
-        folder,
-        private={
-            NODE_KEY: key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-            SIGN_KEY: b64encode(signs.private_bytes_raw()) + b"\n",
-        },
-        public={card: card_text(seat).encode()},
-    )
+    make_folder(folder, private=private, public={card: card_text(seat).encode()})
     return seat, folder / card
+
+
+def new_node_keys() -> tuple[tuple[bytes, bytes], dict[str, bytes]]:
+    """New keys of a node: the public ones, as in the roster, and the files of the private ones."""
+    key, signs = new_key(), Ed25519PrivateKey.generate()
+    return (public_line(key), signs.public_key().public_bytes_raw()), {
+        NODE_KEY: key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+        SIGN_KEY: b64encode(signs.private_bytes_raw()) + b"\n",
+    }
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A new private key by which Flower authenticates a node."""
+    return ec.generate_private_key(ec.SECP384R1())
 
 
 def checked_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
@@ -241,9 +251,26 @@ def public_line(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 
-def flower_key(line: bytes) -> bytes:
-    """A public key of the roster in Flower's format (`NodeInfo.public_key`)."""
-    public = load_ssh_public_key(canonical(line.decode()))
+def sign_by_node(key: ec.EllipticCurvePrivateKey, text: bytes) -> bytes:
+    return key.sign(text, ec.ECDSA(SHA384()))
+
+
+def signed_by_node(line: bytes, signature: bytes, text: bytes) -> bool:
+    """Whether the signature is by the node with this public key of the roster."""
+    public: Any = load_ssh_public_key(line)
+    try:
+        public.verify(signature, text, ec.ECDSA(SHA384()))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def flower_key(key: bytes) -> bytes:
+    """A public key of a node, as in the roster or as PEM, in Flower's format
+    (`NodeInfo.public_key`)."""
+    pem = key.lstrip().startswith(b"-----")
+    line = roster_key(key) if pem else canonical(key.decode(errors="replace"))
+    public = load_ssh_public_key(line)
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -342,15 +369,91 @@ def check_server(folder: Path, host: str | None = None, now: datetime | None = N
     return warnings
 
 
-# Move a federation to a new certificate authority while all nodes stay connected.
+# The certificates.
 
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-except ImportError as error:
-    raise Mistake(
-        f"keys need the package cryptography: pip install 'foltr[deploy]' ({error})"
-    ) from None
+
+def authority_certificate(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    """The certificate of a new authority, signed by itself."""
+    name, end = _name(AUTHORITY), now + timedelta(days=CA_DAYS)
+    return (
+        _builder(name, name, key.public_key(), key, now, end)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(key, SHA256())
+    )
+
+
+def server_certificate(
+    public: ec.EllipticCurvePublicKey,
+    hosts: tuple[str, ...],
+    ca: x509.Certificate,
+    ca_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    days: int,
+) -> x509.Certificate:
+    """The certificate of a server for these hosts, signed by an authority."""
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    subject, end = _name("foltr server"), now + timedelta(days=days)
+    return (
+        _builder(subject, ca.subject, public, ca_key, now, end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        )
+        .add_extension(names, critical=False)
+        .sign(ca_key, SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    end: datetime,
+) -> x509.CertificateBuilder:
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(issued_by, critical=False)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+# Move a federation to a new certificate authority while all nodes stay connected.
 
 NEXT_KEY = "ca.next.key"  # private key of the new authority, until the server has switched
 COMMAND = "foltr keys authority"

@@ -25,16 +25,6 @@ MOST = 10**6  # most clients of one node
 ALL = 10**7  # most clients of a federation
 KIND = b"ecdsa-sha2-nistp384"
 SIGNS = 32  # bytes of a public Ed25519 key
-# The curve P-384: y^2 = x^3 - 3x + B modulo P
-P = 2**384 - 2**128 - 2**96 + 2**32 - 1
-B = int(
-    "b3312fa7e23ee7e4988e056be3f82d19181d9c6efe8141120314088f5013875ac656398d8a2ed19d2a85c8edd3ec2aef",
-    16,
-)
-POINT = 97  # bytes: a 4 and two coordinates
-# The bytes before the point in an OpenSSH public key: the kind, the curve, and lengths
-BEGINS = b"".join(len(part).to_bytes(4, "big") + part for part in (KIND, b"nistp384"))
-BEGINS += POINT.to_bytes(4, "big")
 
 
 @dataclass(frozen=True)
@@ -298,22 +288,29 @@ def canonical(text: str) -> bytes:
             f"key = {shown(text[:20])}... is no public key of the kind {KIND.decode()}: `foltr"
             " keys node NAME` makes one"
         )
-    try:
-        blob = b64decode(words[1], validate=True)
-    except (IndexError, ValueError):
-        blob = b""
-    begins, point = blob[: len(BEGINS)], blob[len(BEGINS) :]
-    if len(text.splitlines()) != 1 or begins != BEGINS or not _on_curve(point):
+    line = KIND + b" " + (words[1].encode(errors="replace") if len(words) > 1 else b"")
+    if len(text.splitlines()) != 1 or not _is_public_key(line):
         raise Mistake("key is damaged: copy the whole line that `foltr keys node NAME` made")
-    return KIND + b" " + b64encode(blob)
+    return line
 
 
-def _on_curve(point: bytes) -> bool:
-    """Whether these bytes are an uncompressed point of P-384. Others cannot be a public key."""
-    if len(point) != POINT or point[0] != 4:
+def _is_public_key(line: bytes) -> bool:
+    """Whether a line is exactly a public key in OpenSSH's format: a point of its curve, too."""
+    try:
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            PublicFormat,
+            load_ssh_public_key,
+        )
+    except ImportError as error:
+        raise Mistake(
+            f"a roster needs the package cryptography: pip install 'foltr[deploy]' ({error})"
+        ) from None
+    try:
+        public = load_ssh_public_key(line)
+    except ValueError:
         return False
-    x, y = int.from_bytes(point[1:49], "big"), int.from_bytes(point[49:], "big")
-    return max(x, y) < P and (y * y - (x * x * x - 3 * x + B)) % P == 0
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) == line
 
 
 # A roster as TOML text.

@@ -19,7 +19,6 @@ import ssl
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from foltr.core.errors import Mistake, require
 from foltr.core.system.files import write_whole, writing
@@ -28,10 +27,13 @@ from foltr.core.system.private import make_folder, private_content, replace_priv
 from foltr.deployment.keys.keys import (
     NODE_KEY,
     SIGN_KEY,
+    new_node_keys,
     public_line,
     public_of_sign_key,
     read_node_key,
     read_sign_key,
+    sign_by_node,
+    signed_by_node,
 )
 from foltr.deployment.keys.roster import Roster, Seat, canonical, fingerprint, table_text
 from foltr.deployment.keys.roster_file import (
@@ -41,22 +43,6 @@ from foltr.deployment.keys.roster_file import (
     read_card,
     seat_of_card,
 )
-
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.hashes import SHA384
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_ssh_public_key,
-    )
-except ImportError as error:
-    raise Mistake(
-        f"keys need the package cryptography: pip install 'foltr[deploy]' ({error})"
-    ) from None
 
 NEXT = "next"  # folder of the new keys, in the folder of the node's keys
 DELETING = ".next"  # its name while it is deleted
@@ -74,16 +60,8 @@ class Replacement:
     @property
     def is_signed(self) -> bool:
         """Whether the owner of the earlier key has signed exactly these keys."""
-        public: Any = load_ssh_public_key(self.replaces)
-        try:
-            public.verify(self.signature, signed_text(self.seat, self.replaces), signing())
-        except InvalidSignature:
-            return False
-        return True
-
-
-def signing() -> ec.ECDSA:
-    return ec.ECDSA(SHA384())
+        text = signed_text(self.seat, self.replaces)
+        return signed_by_node(self.replaces, self.signature, text)
 
 
 def signed_text(seat: Seat, replaces: bytes) -> bytes:
@@ -101,23 +79,15 @@ def rotate_node(folder: Path) -> tuple[Seat, Path]:
             f"{where} has new keys already: send their card to the server's operator, or delete"
             " the folder to make others"
         )
-    key, signs = ec.generate_private_key(ec.SECP384R1()), Ed25519PrivateKey.generate()
-    public = public_line(key), signs.public_key().public_bytes_raw()
-    seat, replaces = replace(known, key=public[0], signs=public[1]), public_line(old)
+    (key, signs), private = new_node_keys()
+    seat, replaces = replace(known, key=key, signs=signs), public_line(old)
     card = f"{known.name}.replace.toml"
-    signature = old.sign(signed_text(seat, replaces), signing())
+    signature = sign_by_node(old, signed_text(seat, replaces))
     text = (
         f'{card_text(seat)}replaces = "{replaces.decode()}"\n'
         f'signature = "{b64encode(signature).decode()}"\n'
     )
-    make_folder(
-        where,
-        private={
-            NODE_KEY: key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-            SIGN_KEY: b64encode(signs.private_bytes_raw()) + b"\n",
-        },
-        public={card: text.encode()},
-    )
+    make_folder(where, private=private, public={card: text.encode()})
     return seat, where / card
 
 
@@ -224,10 +194,13 @@ def promote(folder: Path) -> None:
 # TLS certificates that are replaced while a server runs.
 
 
-def server_context(certificate: Path | str, key: Path | str) -> ssl.SSLContext:
+def server_context(
+    certificate: Path | str, key: Path | str, oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+) -> ssl.SSLContext:
     """The TLS context of a server. Raises a Mistake if the files are no certificate and its
     key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = oldest
     for name in (certificate, key):
         try:
             Path(name).read_bytes()
@@ -244,15 +217,19 @@ def server_context(certificate: Path | str, key: Path | str) -> ssl.SSLContext:
 
 
 def follow_certificate(
-    context: ssl.SSLContext, certificate: Path | str, key: Path | str, tell: Tell
+    certificate: Path | str,
+    key: Path | str,
+    tell: Tell,
+    oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
 ) -> Reloaded[ssl.SSLContext]:
-    """Let new connections of a listening `context` use the certificate and key in these files.
-    Call `refresh` of the returned value regularly: it reads changed files again."""
+    """The TLS context of a server. Listen with its first value: new connections then use the
+    certificate and key that these files have. Call `refresh` regularly: it reads changed files
+    again."""
     files = Path(certificate), Path(key)
-    current = Reloaded(files, lambda: server_context(certificate, key), tell)
+    current = Reloaded(files, lambda: server_context(certificate, key, oldest), tell)
 
     def chosen(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
         connection.context = current.value  # before anything of it is sent
 
-    context.sni_callback = chosen  # called without a name, too
+    current.value.sni_callback = chosen  # called without a name, too
     return current

@@ -1,4 +1,4 @@
-"""The clients of a node, made from its settings and data: a `Device` that answers asks."""
+"""The clients of a node, made from its settings and data: a `Participant` that answers asks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from foltr.core.world.population import Population
 from foltr.deployment.keys.device_keys import keys_in
 from foltr.deployment.node.logged import Log, Logged
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.protocol.sums import Known
 from foltr.deployment.settings import NodeTable, beside
@@ -25,23 +25,6 @@ from foltr.simulation.runs.execution import from_system
 from foltr.simulation.runs.unlearn import with_sessions
 
 RECORDS = "records.db"
-
-
-def device_of(
-    agreed: Agreement,
-    table: NodeTable,
-    file: Path,
-    tell: Callable[[str], None],
-    sign_key: bytes | None = None,
-    known: Known | None = None,
-) -> Device:
-    """The clients of a node, by its settings `file`. The data is loaded now. `sign_key` is the
-    node's private key for secure sums; `known` returns the public keys of other clients."""
-    state = beside(file, table.state)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = records_in(state, agreed, with_log=table.clicks is not None)
-    engine_for = learning(agreed, table, file, records)
-    return device_with(agreed, table, records, engine_for, tell, sign_key, known)
 
 
 def records_in(state: Path, agreed: Agreement, with_log: bool) -> Records:
@@ -68,7 +51,7 @@ def learning(
     return engines(agreed, population_of_node(agreed, table, data, seed), seed)
 
 
-def device_with(
+def participant_with(
     agreed: Agreement,
     table: NodeTable,
     records: Records,
@@ -76,17 +59,26 @@ def device_with(
     tell: Callable[[str], None],
     sign_key: bytes | None,
     known: Known | None,
-) -> Device:
-    """A device whose clients learn in the engines of `engine_for`."""
-    offset = None if table.population is None else 0
-    device = Device(
-        agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
-    )
+    forgotten: Callable[[], None] = lambda: None,
+) -> Participant:
+    """The clients of a node, which learn in the engines of `engine_for`. `sign_key` is the node's
+    private key for secure sums; `known` returns the public keys of other clients."""
+    sums = None
     if agreed.protocol is not None:
-        from foltr.deployment.protocol.sums import SumDevice  # needs cryptography
+        from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
 
-        device.sums = SumDevice(agreed.protocol, agreed.fewest, sign_key, known)
-    return device
+        sums = SumParticipant(agreed.protocol, agreed.fewest, sign_key, known)
+    return Participant(
+        agreed,
+        None,
+        engine_for,
+        records,
+        count=table.clients,
+        offset=None if table.population is None else 0,
+        sums=sums,
+        tell=tell,
+        forgotten=forgotten,
+    )
 
 
 def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], Engine]:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from foltr.core.errors import Mistake
 from foltr.core.system.log import Event, Tell
-from foltr.core.system.state_file import Unusable
-from foltr.deployment.flower.node import Node
+from foltr.deployment.flower.node import STRANGER, Asked, Node
 from foltr.deployment.keys.keys import NODE_KEY, SIGN_KEY, read_sign_key
 from foltr.deployment.keys.rotation import NEXT, promote
-from foltr.deployment.protocol.participant import Device
 
 LOOK = 0.5  # seconds between two looks at the connections
 WAITING = (
@@ -29,10 +26,23 @@ WAITING = (
 
 
 class Connection:
-    """A connection in a thread of its own."""
+    """A connection in a thread of its own. Secure sums that are begun on it are signed by the
+    private key that is beside its key."""
 
-    def __init__(self, node: Node) -> None:
-        self.node, self._stop = node, threading.Event()
+    def __init__(self, of: Connections, folder: Path, stranger: str) -> None:
+        self._of, self._sign_key = of, read_sign_key(folder / SIGN_KEY)
+        self.quiet = False
+        self.node = Node(
+            of.address,
+            self._answer,
+            folder / NODE_KEY,
+            of.roots,
+            of.insecure,
+            home=of.home,
+            stranger=stranger,
+            tell=self._tell,
+        )
+        self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="foltr-node", daemon=True)
         self._thread.start()
@@ -42,6 +52,14 @@ class Connection:
             self.node.serve(self._stop)
         except BaseException as error:  # noqa: BLE001  # raised again by `check`
             self._failure = error
+
+    def _answer(self, ask: Asked) -> bytes:
+        with self._of.alone:
+            return self._of.answer(ask, self._sign_key)
+
+    def _tell(self, text: str) -> None:
+        if not self.quiet:
+            self._of.tell(text)
 
     def check(self) -> None:
         """Raise the error that ended the connection, if one did."""
@@ -58,22 +76,27 @@ class Connection:
         self._thread.join()
 
 
+@dataclass
 class Connections:
-    """The connections of one node.
+    """The connections of one node, which answers one ask at a time.
 
-    keys: folder of the node's keys.
-    connect: makes the connection of a key file and the private key for secure sums."""
+    keys: folder of the node's keys
+    address, roots, insecure, home: as of `Node`
+    answer: function from an ask, and the private key for secure sums, to the answer"""
 
-    def __init__(
-        self, keys: Path, connect: Callable[[Path, bytes], Node], tell: Tell = lambda text: None
-    ) -> None:
-        self.keys, self._connect, self._tell = keys, connect, tell
-        self._refused: tuple[int, int] | None = None  # new keys that cannot be used
-        self.next: Connection | None = None
-        self.current = self._open(keys)
+    keys: Path
+    address: str
+    answer: Callable[[Asked, bytes], bytes]
+    roots: Path | None = None
+    insecure: bool = False
+    home: str = ""
+    tell: Tell = lambda text: None
+    alone: threading.Lock = field(default_factory=threading.Lock)
+    next: Connection | None = None
+    _refused: tuple[int, int] | None = None  # new keys that cannot be used
 
-    def _open(self, folder: Path) -> Connection:
-        return Connection(self._connect(folder / NODE_KEY, read_sign_key(folder / SIGN_KEY)))
+    def __post_init__(self) -> None:
+        self.current = Connection(self, self.keys, STRANGER)
 
     def serve(self, stop: threading.Event, looked: Callable[[Node], None]) -> None:
         """Answer asks until `stop` is set. `looked` is called twice a second. Raises the error
@@ -109,7 +132,7 @@ class Connections:
             return
         if not self.next.node.connected:
             return
-        self.current.node.tell = lambda text: None  # it is refused soon, and not asked any more
+        self.current.quiet = True  # it is refused soon, and not asked any more
         if self.current.node.unknown:
             self.current.end()
             self.current, self.next = self.next, None
@@ -125,51 +148,22 @@ class Connections:
 
     def _begin(self, found: tuple[int, int]) -> None:
         try:
-            self.next = self._open(self.keys / NEXT)
+            self.next = Connection(self, self.keys / NEXT, WAITING)
         except (Mistake, OSError) as error:
             self._give_up(found, error)
             return
-        self.next.node.stranger = WAITING
-        self._tell(Event(f"new keys in {self.keys / NEXT}: connecting with them, too", "keys"))
+        self.tell(Event(f"new keys in {self.keys / NEXT}: connecting with them, too", "keys"))
 
     def _give_up(self, found: tuple[int, int], error: Exception) -> None:
         self._refused, self.next = found, None
         told = f"the new keys cannot be used, the old ones stay in use: {error}"
-        self._tell(Event(told, "keys", "warning"))
+        self.tell(Event(told, "keys", "warning"))
 
     def _promote(self) -> None:
         try:
             promote(self.keys)
-            self._tell(Event(f"the new keys are in use, and are now those in {self.keys}", "keys"))
+            self.tell(Event(f"the new keys are in use, and are now those in {self.keys}", "keys"))
         except (Mistake, OSError) as error:
             self._refused = self._next_keys()
             told = f"the new keys are in use, but stay in {self.keys / NEXT}: {error}"
-            self._tell(Event(told, "keys", "warning"))
-
-
-@dataclass
-class Answering:
-    """How the connections of one device answer: one ask at a time."""
-
-    device: Device
-    answer: Callable[[bytes], bytes]
-    last_round: int | None = None  # the last one in which a client answered
-    _alone: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.last_round = self.device.records.last_round()
-
-    def by(self, sign_key: bytes) -> Callable[[bytes], bytes]:
-        """The function that answers on the connection of a key. Secure sums that are begun there
-        are signed by `sign_key`."""
-
-        def answered(text: bytes) -> bytes:
-            with self._alone:
-                if self.device.sums is not None:
-                    self.device.sums.key = sign_key
-                made = self.answer(text)
-                with suppress(Unusable):  # a full disk
-                    self.last_round = self.device.records.last_round()
-                return made
-
-        return answered
+            self.tell(Event(told, "keys", "warning"))

@@ -32,10 +32,10 @@ from foltr.deployment.keys.keys import (
     roster_key,
 )
 from foltr.deployment.keys.roster import Peer, Roster, Seat
-from foltr.deployment.node.clients import device_with, keys_known, learning, records_in
-from foltr.deployment.protocol.frames import Frame, Kind
-from foltr.deployment.protocol.messages import FAILED, packed, unpacked
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.node.clients import keys_known, learning, participant_with, records_in
+from foltr.deployment.protocol.frames import Frame, Kind, Malformed
+from foltr.deployment.protocol.messages import FAILED, REFUSED, packed, unpacked
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.settings import NodeTable, beside, read_node, settings_file
 from foltr.experiment.user_files import Code
 from foltr.secure_sum.keys import PUBLIC, SIGNATURE, node_keys, sign, signed_by
@@ -57,6 +57,9 @@ def answer(message: Message, context: Context) -> Message:
         answered, kept = answered_by(
             settings_file(context.node_config, "node"), text, kept_in(context)
         )
+    except Malformed as error:  # the server's frame, for example of another version
+        tell(str(error))
+        return Message(Error(REFUSED, str(error)[:200]), reply_to=message)
     except Exception as error:  # noqa: BLE001  # also errors in the user's own components
         tell(f"{type(error).__name__}: {error}")
         return Message(Error(FAILED, type(error).__name__), reply_to=message)
@@ -103,33 +106,33 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
         def engine_for(sessions: int) -> Engine:
             return learning(agreed, table, file, records)(sessions)
 
-        device = device_with(agreed, table, records, engine_for, tell, key, known)
+        participant = participant_with(agreed, table, records, engine_for, tell, key, known)
         if Frame.from_bytes(text).kind == Kind.HELLO:
             learning(agreed, table, file, records)  # reports a mistake in the data at once
-        resume(device, kept)
-        return device.answer(text), handed_on(device)
+        resume(participant, kept)
+        return participant.answer(text), handed_on(participant)
 
 
-def resume(device: Device, kept: bytes | None) -> None:
+def resume(participant: Participant, kept: bytes | None) -> None:
     """Continue the sum that the SuperNode kept, unless another process has continued it."""
-    if device.sums is None or kept is None:
+    if participant.sums is None or kept is None:
         return
-    if device.records.about(KEPT) != sha256(kept).digest():
+    if participant.records.about(KEPT) != sha256(kept).digest():
         tell("the SuperNode's secure sum is outdated: the clients of this node drop out of it")
         return
     from foltr.deployment.protocol.sums import OpenSum  # needs cryptography
 
-    device.sums.begun = OpenSum.from_bytes(kept, device.sums.key, device.sums.known)
+    participant.sums.begun = OpenSum.from_bytes(kept, participant.sums.key, participant.sums.known)
 
 
-def handed_on(device: Device) -> bytes | None:
+def handed_on(participant: Participant) -> bytes | None:
     """The unfinished sum, for the next process. Its hash is on disk before the answer is sent."""
-    sums = device.sums
+    sums = participant.sums
     if sums is None:
         return None
     goes_on = sums.begun is not None and not sums.begun.over
     kept = sums.begun.to_bytes() if goes_on and sums.begun is not None else None
-    device.records.set_about(KEPT, NOTHING if kept is None else sha256(kept).digest())
+    participant.records.set_about(KEPT, NOTHING if kept is None else sha256(kept).digest())
     return kept
 
 

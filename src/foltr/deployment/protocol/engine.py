@@ -86,7 +86,7 @@ class Flower(Nodes):
             self.models[ask.t] = name
         of_model = self.sent[1], name
         about = agreed.id, ask.t, *of_model, agreed.feature_hash, secrets.token_bytes(16), ask.n
-        return Frame(kind, *about, ids, payload, self.version(node))
+        return Frame(kind, *about, ids, payload)
 
     def _model(self, ask: Ask) -> bytes:
         how = (0, -1) if self.model is None else (self.model.sessions, self.model.stored)
@@ -153,8 +153,7 @@ class Flower(Nodes):
             return Cohort.empty(len(ask.params))
         asks = {}
         for node, ids in seats.items():
-            listed = write_ids(everybody, self.version(node))
-            opening = write_parts([listed, named, self._model(ask)])
+            opening = write_parts([write_ids(everybody), named, self._model(ask)])
             asks[node] = self._frame(node, Kind.OPEN, ask, ids, opening)
         try:
             while asks:

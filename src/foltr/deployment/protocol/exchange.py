@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from flwr.app import Message, RecordDict
@@ -22,11 +22,8 @@ from flwr.serverapp import Grid
 from foltr.core import Array
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import (
-    FIRST,
     NO_MODEL,
-    OLDEST,
     TEXT,
-    VERSION,
     Frame,
     Kind,
     Malformed,
@@ -211,18 +208,13 @@ class Nodes:
 
     def _greet(self, nodes: Mapping[int, range], seconds: float) -> None:
         text = self.agreement.text.encode()
-        hellos = {
-            node: replace(self._about(Kind.HELLO, tuple(own), text), version=FIRST)
-            for node, own in nodes.items()
-        }
+        hellos = {node: self._about(Kind.HELLO, tuple(own), text) for node, own in nodes.items()}
         for node, answer in (self.exchange(hellos, seconds) if hellos else {}).items():
             try:
-                welcome = Welcome.from_bytes(answer.payload)
-                welcome.check()
+                self.welcomes[node] = Welcome.from_bytes(answer.payload)
             except Malformed as error:
                 self._fail(node, "malformed", str(error))
                 continue
-            self.welcomes[node] = welcome
             self.greeted.add(node)
 
     def _about(self, kind: Kind, clients: tuple[int, ...], payload: bytes = b"") -> Frame:
@@ -230,15 +222,6 @@ class Nodes:
         agreed, nonce = self.agreement, secrets.token_bytes(16)
         names = agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
         return Frame(kind, *names, clients, payload)
-
-    def version(self, node: int) -> int:
-        """The newest version of the protocol that both the node and this server speak, and the
-        devices behind it, if this server can speak theirs."""
-        if node not in self.welcomes:
-            return OLDEST
-        welcome = self.welcomes[node]
-        wanted = welcome.version if welcome.devices is None else welcome.devices
-        return max(OLDEST, min(VERSION, welcome.version, wanted))
 
     def rolls(self, node: int) -> bool:
         """Whether the node's clients come and go, so that it must be asked who can be reached."""
@@ -256,7 +239,7 @@ class Nodes:
         }
         nodes = [node for node in rolls if node not in self.present]
         answers = self._called(nodes)
-        # those that were restarted, or have devices of an older version
+        # those that were restarted
         again = {n: agreeing[n] for n in nodes if n not in self.greeted and n not in self.silent}
         self._greet(again, self.deadline)
         answers |= self._called([node for node in again if node in self.greeted])
@@ -264,7 +247,7 @@ class Nodes:
             own = agreeing[node]
             ids = np.array([id for id in answer.clients if id in own], np.int64)
             try:
-                leaving = read_ids(answer.payload, answer.version)
+                leaving = read_ids(answer.payload)
             except Malformed as error:
                 self._fail(node, "malformed", str(error))
                 continue
@@ -276,9 +259,7 @@ class Nodes:
 
     def _called(self, nodes: Iterable[int]) -> dict[int, Frame]:
         """The answers of these nodes to ROLL."""
-        asks = {
-            node: replace(self._about(Kind.ROLL, ()), version=self.version(node)) for node in nodes
-        }
+        asks = {node: self._about(Kind.ROLL, ()) for node in nodes}
         return self.exchange(asks) if asks else {}
 
     def call_roll(self) -> None:
@@ -290,7 +271,6 @@ class Nodes:
         """Tell a node that the server has unlearned these clients of it. Returns whether the node
         accepts that; None if it did not answer."""
         ask = self._about(Kind.FORGOTTEN, tuple(clients))
-        ask = replace(ask, version=self.version(node))
         try:
             answered = node in self.exchange({node: ask})
         except NewSession:
@@ -374,9 +354,9 @@ class Nodes:
             return
         self.silent.pop(node, None)
         if reply.has_error():
-            if ask.kind == Kind.ROLL:  # perhaps it was restarted with an older version
+            if ask.kind == Kind.ROLL:  # perhaps it was restarted
                 self.greeted.discard(node)
-            self._fail(node, "failed", f"Flower reported error code {reply.error.code}")
+            self._fail(node, "failed", f"error code {reply.error.code}: {reply.error.reason}")
             return
         try:
             text = unpacked(reply.content)

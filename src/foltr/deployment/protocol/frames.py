@@ -9,10 +9,8 @@ answer repeats the header of its ask, except for the kind and the clients. So th
 which ask an answer belongs to: every ask to every node has a new nonce. An answer that was made on
 an earlier model names that one.
 
-The server sends a HELLO in version 1. Every foltr understands HELLO and its answers in this
-version. The WELCOME says which versions the node speaks; from then on both use the newest version
-that both understand. An answer has the version of its ask. Version 2 has the kinds ROLL and
-PRESENT, and shorter lists of clients.
+There is one version of the protocol. A frame of another one is refused by a text that names both
+versions and says which side to update.
 
 This module does not depend on the transport."""
 
@@ -20,13 +18,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-import socket
-import ssl
 import struct
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import IntEnum
 
 import numpy as np
@@ -34,9 +27,6 @@ import numpy as np
 from foltr.core import Array
 
 MAGIC, VERSION = b"fF", 2
-OLDEST = 1  # oldest version that this foltr understands
-FIRST = 1  # the version of HELLO
-FIRST_OF_DEVICES = 2  # the version that introduced gateways
 HEADER = struct.Struct("<2sBB16sII32s32s16sIIQ")
 LARGEST = 1 << 28  # bytes of a frame
 MOST_CLIENTS = 10**6  # in one frame
@@ -80,8 +70,6 @@ class Kind(IntEnum):
 
 
 KINDS = frozenset(Kind)
-SINCE = {Kind.ROLL: 2, Kind.PRESENT: 2}  # the version that introduced a kind, if it is not 1
-GREETING = (Kind.HELLO, Kind.WELCOME, Kind.REFUSED)  # their form never changes
 ANY_CLIENTS = (Kind.HELLO, Kind.WELCOME, Kind.FORGOTTEN, Kind.ROLL, Kind.PRESENT)  # not of a round
 ANSWERS = {
     Kind.HELLO: Kind.WELCOME,
@@ -107,7 +95,6 @@ class Frame:
     n: int  # number of clients asked in this round, over all nodes
     clients: tuple[int, ...]  # the clients that this frame asks, or that answer in it
     payload: bytes = b""
-    version: int = VERSION
 
     def answer(self, kind: Kind, clients: tuple[int, ...], payload: bytes) -> Frame:
         return replace(self, kind=kind, clients=clients, payload=payload)
@@ -123,8 +110,8 @@ class Frame:
         at most `behind` rounds old."""
         if self.kind not in (ANSWERS.get(ask.kind), Kind.REFUSED):
             return False
-        own = self.federation, self.round, self.features, self.nonce, self.n, self.version
-        if own != (ask.federation, ask.round, ask.features, ask.nonce, ask.n, ask.version):
+        own = self.federation, self.round, self.features, self.nonce, self.n
+        if own != (ask.federation, ask.round, ask.features, ask.nonce, ask.n):
             return False
         earlier = ask.round - behind <= self.model_round < ask.model_round
         return earlier or (self.model_round, self.model) == (ask.model_round, ask.model)
@@ -133,7 +120,7 @@ class Frame:
         ids = np.array(self.clients, "<u4").tobytes()
         fields = self.federation, self.round, self.model_round, self.model, self.features
         counts = self.n, len(self.clients), len(self.payload)
-        header = HEADER.pack(MAGIC, self.version, self.kind, *fields, self.nonce, *counts)
+        header = HEADER.pack(MAGIC, VERSION, self.kind, *fields, self.nonce, *counts)
         return header + ids + self.payload
 
     @classmethod
@@ -146,9 +133,9 @@ class Frame:
         magic, version, kind, *fields, n, count, length = HEADER.unpack_from(text)
         if magic != MAGIC:
             raise Malformed(f"a frame begins with {MAGIC!r}, got {magic!r}")
-        if not OLDEST <= version <= VERSION and not (version == FIRST and kind in GREETING):
+        if version != VERSION:
             raise Malformed(version_text(version))
-        if kind not in KINDS or version < SINCE.get(Kind(kind), FIRST):
+        if kind not in KINDS:
             raise Malformed(f"a frame of an unknown kind, {kind}")
         if count > MOST_CLIENTS or len(text) != HEADER.size + 4 * count + length:
             there = f"the frame has {len(text)} bytes"
@@ -161,13 +148,16 @@ class Frame:
         federation, round, model_round, model, features, nonce = fields
         names = federation, round, model_round, model, features, nonce
         payload = text[HEADER.size + 4 * count :]
-        return cls(Kind(kind), *names, n, tuple(ids.tolist()), payload, version)
+        return cls(Kind(kind), *names, n, tuple(ids.tolist()), payload)
 
 
 def version_text(version: int) -> str:
-    known = f"{OLDEST} .. {VERSION}" if OLDEST < VERSION else f"{VERSION}"
-    side = "this foltr is older: update it" if version > VERSION else "the other foltr is older"
-    return f"version {version} of the protocol, but this foltr understands {known}: {side}"
+    """Why a message of another version is refused, and what to do."""
+    older = "this foltr" if version > VERSION else "the other foltr"
+    return (
+        f"version {version} of the protocol, but this foltr speaks version {VERSION}: {older} is"
+        " older: update it"
+    )
 
 
 def refusal(code: str, text: str) -> bytes:
@@ -201,62 +191,36 @@ def printable(text: str, most: int) -> str:
 class Welcome:
     """The payload of WELCOME.
 
-    version, oldest: newest and oldest version that the node speaks
     roll: whether its clients come and go, so that it must be asked which of them can be reached
     answered: number of rounds up to the last one in which a client of the node has answered, which
-        a server needs that was restored from a backup; None if the node does not say
-    devices: of a gateway, the newest version that all of its devices speak; None if they speak the
-        node's"""
+        a server needs that was restored from a backup; None if the node does not say"""
 
-    version: int = VERSION
     roll: bool = False
     answered: int | None = None
-    oldest: int = OLDEST
-    devices: int | None = None
 
     def to_bytes(self) -> bytes:
-        content = {"version": self.version, "roll": self.roll, "answered": self.answered}
-        content |= {"oldest": self.oldest if self.oldest > FIRST else None}
-        content |= {"devices": self.devices}
-        return json.dumps({k: value for k, value in content.items() if value is not None}).encode()
+        return json.dumps({"roll": self.roll, "answered": self.answered}).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Welcome:
-        """Parse it. Version 1 has no payload. Keys that a later version adds are ignored."""
-        if not payload:
-            return cls(FIRST, oldest=FIRST)
         try:
             content = json.loads(payload) if len(payload) <= TEXT else None
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
             raise Malformed("a welcome must be a JSON object")
-        version, roll = content.get("version", FIRST), content.get("roll", False)
-        answered, oldest = content.get("answered"), content.get("oldest", FIRST)
-        whole = type(version) is int and type(oldest) is int and FIRST <= oldest <= version
-        if not whole or type(roll) is not bool:
-            raise Malformed("a welcome must have a version, and whether to call the roll")
+        roll, answered = content.get("roll", False), content.get("answered")
+        if type(roll) is not bool:
+            raise Malformed("a welcome must tell whether to call the roll")
         if not (answered is None or (type(answered) is int and 0 <= answered < 2**32)):
             raise Malformed("a welcome must tell a number of rounds")
-        devices = content.get("devices")
-        if not (devices is None or (type(devices) is int and FIRST <= devices <= version)):
-            raise Malformed("a welcome must tell the version of its devices")
-        return cls(version, roll, answered, oldest, devices)
-
-    def check(self) -> None:
-        """Raise Malformed if this foltr and the node have no version in common."""
-        if self.version < OLDEST:
-            raise Malformed(version_text(self.version))
-        if self.oldest > VERSION:
-            raise Malformed(version_text(self.oldest))
+        return cls(roll, answered)
 
 
-def write_ids(ids: Array, version: int) -> bytes:
-    """A set of client ids, in ascending order. In version 1 it is a list of four bytes each. Later
-    versions write a list, or the first id and a bit for each possible id, whichever is shorter."""
+def write_ids(ids: Array) -> bytes:
+    """A set of client ids, in ascending order: a list of four bytes each, or the first id and a
+    bit for each possible id, whichever is shorter."""
     numbers = np.asarray(ids, "<u4")
-    if version < 2:
-        return numbers.tobytes()
     if not _shorter_as_bits(numbers):
         return b"l" + numbers.tobytes()
     bits = np.zeros(int(numbers[-1]) - int(numbers[0]) + 1, bool)
@@ -268,9 +232,9 @@ def _shorter_as_bits(ids: Array) -> bool:
     return len(ids) > 0 and (int(ids[-1]) - int(ids[0])) // 8 + 5 < 4 * len(ids)
 
 
-def read_ids(text: bytes, version: int) -> Array:
+def read_ids(text: bytes) -> Array:
     """Parse what `write_ids` wrote: ids (n,) int64, ascending."""
-    kind, body = (b"l", text) if version < 2 else (text[:1], text[1:])
+    kind, body = text[:1], text[1:]
     if kind == b"b" and 4 < len(body) <= 4 + ALL_CLIENTS // 8:
         first = int.from_bytes(body[:4], "little")
         bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
@@ -282,8 +246,8 @@ def read_ids(text: bytes, version: int) -> Array:
     if not (ids[:-1] < ids[1:]).all() or (len(ids) and ids[-1] >= 2**32):
         raise Malformed("the clients of a list must be in ascending order, each once")
     # a list is not written as bits to compare it: they could need many times its memory
-    short = not _shorter_as_bits(ids) if kind == b"l" else write_ids(ids, version) == text
-    if version > 1 and not short:
+    short = not _shorter_as_bits(ids) if kind == b"l" else write_ids(ids) == text
+    if not short:
         raise Malformed("a list of clients is not in its shortest form")
     return ids.astype(np.int64)
 
@@ -362,75 +326,3 @@ def read_parts(payload: bytes, n: int) -> list[bytes]:
         raise Malformed(f"{wrong}: expected {4 + 4 * n + sum(lengths)}")
     ends = np.cumsum((4 + 4 * n, *lengths)).tolist()
     return [payload[a:b] for a, b in itertools.pairwise(ends)]
-
-
-# Error messages for failed connections: why a node cannot connect, and what to do.
-
-AHEAD, BEHIND = 5.0, 305.0  # seconds by which a node's clock may differ from the SuperLink's
-
-CERTIFICATES = (
-    (
-        "certificate has expired",
-        "the server's certificate has expired, or this machine's clock is wrong: check the clock,"
-        " or ask the server's operator to run `foltr keys renew`",
-    ),
-    ("not yet valid", "the server's certificate is not valid yet: is this machine's clock right?"),
-    (
-        "hostname mismatch|ip address mismatch|not valid for",
-        "the server's certificate is for another name than {address}: use a name that is in it, or"
-        " ask the server's operator to run `foltr keys renew --host NAME`",
-    ),
-    (
-        "self.signed|unable to get local issuer|unable to get issuer|signature failure",
-        "the server's certificate is not signed by {roots}: either {address} is not your server,"
-        " or the file belongs to another federation; copy ca.pem from the server again",
-    ),
-    ("certificate", "the server's certificate is not accepted: {text}"),
-    (
-        "wrong_version_number|record layer|unknown protocol|http request",
-        "{address} does not speak TLS: check the port, or whether the server runs with --insecure",
-    ),
-)
-
-
-def of_tls(text: str, address: str, roots: str | None) -> str | None:
-    """An explanation of a TLS error, by its text; None if the error is not about TLS."""
-    low = text.lower()
-    if not any(word in low for word in ("ssl", "tls", "certificate")):
-        return None
-    known = roots or "a known authority (set ca in [node] to the federation's ca.pem)"
-    for pattern, reason in CERTIFICATES:
-        if re.search(pattern, low):
-            return reason.format(address=address, roots=known, text=text)
-    return f"no TLS connection to {address}: {text}"
-
-
-def speaks_tls(host: str, port: int) -> bool:
-    """Whether the server at this address speaks TLS. Its certificate is not checked."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        with socket.create_connection((host, port), 3.0) as plain:
-            with context.wrap_socket(plain, server_hostname=host):
-                return True
-    except (OSError, ValueError):
-        return False
-
-
-def of_clock(date: str | None, now: datetime) -> str | None:
-    """An explanation if this machine's clock differs from the server's by more than Flower allows;
-    else None. `date` is the HTTP header Date of the response."""
-    try:
-        server = parsedate_to_datetime(date or "")
-    except ValueError:
-        return None
-    if server.tzinfo is None:
-        server = server.replace(tzinfo=UTC)
-    ahead = (now - server).total_seconds()
-    if -BEHIND + 1 < ahead < AHEAD - 1:  # the header is in whole seconds
-        return None
-    way = "ahead of" if ahead > 0 else "behind"
-    return (
-        f"this clock is {abs(ahead):.0f} s {way} the server's: set it (NTP). The server accepts up"
-        f" to {AHEAD:.0f} s ahead and {BEHIND:.0f} s behind"
-    )

@@ -25,7 +25,7 @@ from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.messages import FAILED, packed, unpacked
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.experiment import Experiment
 from foltr.simulation.runs.execution import Simulated
@@ -89,18 +89,18 @@ class InProcess:
             given = p if not sessions else with_sessions(p, e.learner.sessions, sessions)
             return make(e, given, params, threads, seed)
 
-        devices, public_keys = dict[int, Device](), dict[int, bytes]()
+        devices, public_keys = dict[int, Participant](), dict[int, bytes]()
         members = Members(dict(enumerate(ranges, start=2)), public_keys)
         if self.state is not None:
             self.state.mkdir(parents=True, exist_ok=True)
         for node, clients in members.nodes.items():
             where = None if self.state is None else self.state / f"node-{node}.db"
-            device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
+            device = Participant(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
-                from foltr.deployment.protocol.sums import SumDevice  # needs cryptography
+                from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
                 from foltr.secure_sum.keys import node_key
 
-                device.sums = SumDevice(agreed.protocol, agreed.fewest)
+                device.sums = SumParticipant(agreed.protocol, agreed.fewest)
                 if agreed.protocol.consistency:
                     device.sums.key, public = node_key()
                     device.sums.known = members.known

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from foltr.components.unlearners.fed_eraser import calibrated
-from foltr.core import Array, Ask, Cohort, Engine
+from foltr.core import Array, Ask, Engine
 from foltr.core.cohorts import lengths
 from foltr.core.errors import Mistake, require
 from foltr.core.system.state_file import Unusable
@@ -28,7 +28,6 @@ from foltr.deployment.protocol.frames import (
     read_ids,
     read_parts,
     refusal,
-    write_ids,
     write_parts,
     write_updates,
 )
@@ -36,7 +35,7 @@ from foltr.deployment.protocol.records import Record, Records
 from foltr.secure_sum.terms import model_digest
 
 if TYPE_CHECKING:
-    from foltr.deployment.protocol.sums import SumDevice  # needs cryptography
+    from foltr.deployment.protocol.sums import SumParticipant  # needs cryptography
 
 NONE = -1  # no round
 FORGET = "forget"  # set in the records when the node has asked to be forgotten
@@ -60,7 +59,7 @@ class Kept(NamedTuple):
 
 
 @dataclass
-class Device:
+class Participant:
     """The clients of one node. It answers only what the agreement allows, whatever the server
     asks: it checks the federation, the features, the model, n, the budget of each client, and the
     terms of a secure sum.
@@ -70,7 +69,7 @@ class Device:
     model in the same round costs the budget of another round.
 
     The text of a refusal contains no client data and no exception text. Errors of the node's own
-    code go to its log only. The device answers one ask at a time, and may be called from any
+    code go to its log only. It answers one ask at a time, and may be called from any
     thread."""
 
     agreement: Agreement
@@ -81,7 +80,7 @@ class Device:
     count: int = 0  # number of clients, while `clients` is None
     # the client that is number 0 of the engine; None: 0 if `clients` are given, else the first
     offset: int | None = None
-    sums: SumDevice | None = None  # secure sums, if the agreement has a channel
+    sums: SumParticipant | None = None  # secure sums, if the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # writes a line to the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
     # each with what a client keeps before its first round
@@ -104,20 +103,18 @@ class Device:
         ask = Frame.from_bytes(text)
         with self._busy:  # of two asks for one round, the second gets the stored answer
             try:
-                kind, clients, payload = self._answered(ask)
+                return ask.answer(*self._answered(ask)).to_bytes()
             except Refusal as refused:
                 what = "taking part" if ask.kind == Kind.HELLO else f"round {ask.round + 1}"
                 self.tell(f"{what} refused ({refused.code}): {refused}")
-                kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+                why = refusal(refused.code, str(refused))
             except Unusable as error:
                 self.tell(str(error))
                 why = refusal("disk", "the node cannot read or write its records")
-                kind, clients, payload = Kind.REFUSED, (), why
             except Exception as error:  # noqa: BLE001  # its text may contain a client's data
                 self.tell(f"round {ask.round + 1} failed: {type(error).__name__}: {error}")
                 why = refusal("failed", "the node's own code failed: see the node's log")
-                kind, clients, payload = Kind.REFUSED, (), why
-        return ask.answer(kind, clients, payload).to_bytes()
+        return ask.answer(Kind.REFUSED, (), why).to_bytes()
 
     def _answered(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
         if ask.kind == Kind.HELLO:
@@ -135,12 +132,9 @@ class Device:
                         " outside of it",
                     )
                 learned = self.learned(ask, Model.from_bytes(ask.payload, self.d))
-                cohort = _stacked(learned)
-                return (
-                    Kind.LEARNED,
-                    tuple(learned),
-                    write_updates(cohort.updates, cohort.weights),
-                )
+                updates = np.stack([record.payload for record in learned.values()])
+                weights = np.array([record.weight for record in learned.values()])
+                return Kind.LEARNED, tuple(learned), write_updates(updates, weights)
             if ask.kind in (Kind.OPEN, Kind.SUM):
                 if self.sums is None:
                     raise Refusal("channel", "the agreement has no secure sum")
@@ -150,7 +144,7 @@ class Device:
             raise Refusal("malformed", str(error)) from None
         raise Refusal("kind", f"{ask.kind.name} is not an ask")
 
-    def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
+    def _summed(self, sums: SumParticipant, ask: Frame) -> dict[int, bytes]:
         """The clients' messages of one step of a secure sum.
 
         Once a node has sent masked updates of a round, it takes part in sums of the same clients
@@ -165,8 +159,7 @@ class Device:
         last, among = self._committed()
         if last > ask.round:
             raise Refusal("round", f"round {ask.round + 1} is over: {last + 1} was answered")
-        named = write_ids(read_ids(asked, ask.version), 1)
-        if last == ask.round and among != sha256(named).digest():
+        if last == ask.round and among != clients_hash(read_ids(asked)):
             raise Refusal("released", f"updates of round {last + 1} are in a sum of other clients")
         known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
@@ -177,9 +170,9 @@ class Device:
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
 
-    def _commit(self, round: int, asked: bytes) -> None:
+    def _commit(self, round: int, asked: Array) -> None:
         """Remember, before masked updates leave, among whom."""
-        self.records.set_about(MASKED, round.to_bytes(8, "little") + sha256(asked).digest())
+        self.records.set_about(MASKED, round.to_bytes(8, "little") + clients_hash(asked))
 
     def _committed(self) -> tuple[int, bytes]:
         """The last round of which masked updates were sent (-1 for none), and among whom."""
@@ -250,9 +243,6 @@ class Device:
         if ask.n != agreed.asked:
             less = "a device's share of the noise depends on this number"
             raise Refusal("n", f"a round of {ask.n} clients, agreed is {agreed.asked}: {less}")
-        self._check_clients(ask)
-
-    def _check_clients(self, ask: Frame) -> None:
         if self.clients is None:
             raise Refusal("hello", "this node has not received a HELLO yet")
         own, ids = self.clients, ask.clients
@@ -419,6 +409,11 @@ class Device:
         self.records.keep(made.values(), norms)
 
 
+def clients_hash(clients: Array) -> bytes:
+    """A hash of a set of client ids, in ascending order."""
+    return sha256(np.asarray(clients, "<u4").tobytes()).digest()
+
+
 def in_words(update: Array) -> Array:
     """A message as numbers of four bytes, the form in which it is sent and stored."""
     words = WORDS.get(update.dtype.kind.encode())
@@ -429,12 +424,3 @@ def in_words(update: Array) -> Array:
     if not np.isfinite(sent).all():
         raise Mistake("a message has numbers that are infinite or NaN in four bytes")
     return sent
-
-
-def _stacked(learned: Mapping[int, Record]) -> Cohort:
-    records = learned.values()
-    return Cohort(
-        np.array(list(learned)),
-        np.stack([record.payload for record in records]),
-        np.array([record.weight for record in records]),
-    )

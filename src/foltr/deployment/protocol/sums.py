@@ -17,14 +17,7 @@ import numpy as np
 
 from foltr.core import Array, Ask, Withheld
 from foltr.core.errors import Mistake
-from foltr.deployment.protocol.frames import (
-    Frame,
-    Malformed,
-    Refusal,
-    read_ids,
-    read_parts,
-    write_ids,
-)
+from foltr.deployment.protocol.frames import Frame, Malformed, Refusal, read_ids, read_parts
 from foltr.deployment.protocol.records import Record
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.messages import HEADER, Refused
@@ -36,7 +29,7 @@ STEPS = (Step.SHARES, Step.MASKED, Step.SIGNED, Step.UNMASK)  # those that SUM a
 
 
 @dataclass
-class SumDevice:
+class SumParticipant:
     """The secure sums of a node's clients, one at a time.
 
     `key` signs for all clients of the node. `known` returns the public keys of the clients that
@@ -50,7 +43,7 @@ class SumDevice:
 
     def check(self, ask: Frame, params: Array, asked: bytes, terms: bytes) -> None:
         """Refuse terms that protect less than the agreement, before any client learns."""
-        everybody = read_ids(asked, ask.version)
+        everybody = read_ids(asked)
         if len(everybody) > ask.n or not np.isin(ask.clients, everybody).all():
             raise Malformed(f"{len(everybody)} clients are named in a round of {ask.n}")
         try:
@@ -71,7 +64,7 @@ class SumDevice:
         """Begin a sum. Returns the KEYS message of each client that has learned. `tell` writes to
         the node's own log."""
         asked, named, _ = read_parts(ask.payload, 3)
-        now, mine, everybody = self.begun, set(learned), read_ids(asked, ask.version)
+        now, mine, everybody = self.begun, set(learned), read_ids(asked)
         if now is not None and now.terms == named:  # asked again
             if now.everybody.tolist() != everybody.tolist() or not mine & now.clients.keys():
                 raise Refusal("sum", "these terms belong to a sum of other clients")
@@ -99,11 +92,11 @@ class SumDevice:
     def step(
         self,
         ask: Frame,
-        commit: Callable[[int, bytes], None],
+        commit: Callable[[int, Array], None],
         release: Callable[[list[int], int], None],
     ) -> dict[int, bytes]:
         """The clients' answers to one step. Calls `commit` with the round and the ids of all
-        clients (`write_ids` of version 1) before masked updates are sent, and `release` before
+        clients before masked updates are sent, and `release` before
         anything is revealed."""
         which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
         now = self.begun
@@ -113,7 +106,7 @@ class SumDevice:
             raise Malformed(f"{which[:8]!r} is no step of a secure sum")
         step = Step(which[0])
         if step == Step.MASKED:
-            commit(ask.round, write_ids(now.everybody, 1))
+            commit(ask.round, now.everybody)
         if step == Step.UNMASK:  # every client that sent masked words can be unmasked by others
             release([id for id in now.clients if (id, Step.MASKED) in now.answers], ask.round)
         found = {}
@@ -133,15 +126,7 @@ class SumDevice:
             if before != name:
                 raise Refused(f"client {id} has already answered {step.name} to another message")
             return answer
-        match step:
-            case Step.SHARES:
-                answer = client.share(message)
-            case Step.MASKED:
-                answer = client.mask(message, now.words[id])
-            case Step.SIGNED:
-                answer = client.agree(message)
-            case _:
-                answer = client.unmask(message)
+        answer = client.answer(step, message, now.words[id])
         now.answers[id, step] = name, answer
         return answer
 

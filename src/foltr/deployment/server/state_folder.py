@@ -48,7 +48,6 @@ BACKED_UP = (  # the files of a backup that an earlier foltr made; and models
     AGREEMENT, CHECKPOINT, FORGOTTEN, ROUNDS, ASKED, CONTRIBUTED, TOOK_PART, ROSTER, SEED,
 )  # fmt: skip
 MODEL = re.compile(r"models/(\d{8,12})\.npy")
-IDS_VERSION = 2  # of the list in contributed.ids (`write_ids`)
 MANY = 10**9  # models: all are kept
 CONVERTED = "converted"  # named value: the files were not all deleted yet
 Files = Mapping[str, bytes]  # name in the folder -> content
@@ -152,7 +151,7 @@ def _convert_file(state: ServerState, name: str, content: bytes) -> None:
         for line in _lines(content):
             state.add_participants(line["round"], np.array(line["clients"], np.int64))
     elif name == CONTRIBUTED:
-        state.add_contributors(read_ids(content, IDS_VERSION))
+        state.add_contributors(read_ids(content))
     elif name == FORGOTTEN:
         state.set_forgotten(_forgotten(json.loads(content)))
     elif name == RESTORED:

@@ -1,6 +1,7 @@
 """A node, without a SuperLink."""
 
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -8,9 +9,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from flwr.app import Message, Metadata
+
 from foltr.core.errors import Mistake
 from foltr.deployment.flower.node import Abandoned, Node, split
-from foltr.deployment.protocol.messages import packed
+from foltr.deployment.protocol.frames import HEADER, Frame
+from foltr.deployment.protocol.messages import REFUSED, TYPE, packed
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:port", "host:70000"])
@@ -77,8 +81,8 @@ def test_the_age_of_an_ask_is_by_the_server_s_clock(date, age):
     """This machine's clock does not matter."""
     asked = []
 
-    def answer(text):
-        asked.append((text, node.seconds, node.age))
+    def answer(ask):
+        asked.append(ask)
         raise Abandoned
 
     node = Node("localhost:1", answer, insecure=True)
@@ -87,3 +91,18 @@ def test_the_age_of_an_ask_is_by_the_server_s_clock(date, age):
     with pytest.raises(Abandoned):
         node._reply(SimpleNamespace(content=packed(b"ask"), metadata=metadata))
     assert asked == [(b"ask", 60.0, age)]
+
+
+def test_an_ask_of_another_version_is_refused_by_name():
+    """The server's operator reads which side to update."""
+    told = []
+    node = Node(
+        "localhost:1", lambda ask: Frame.from_bytes(ask.frame), insecure=True, tell=told.append
+    )
+    node._date = 0.0
+    frame = bytes([*b"fF", 3]) + bytes(HEADER.size - 3)
+    metadata = Metadata(1, "", 1, 2, "", "", time.time(), 60.0, TYPE)
+    reply = node._reply(Message(packed(frame), metadata=metadata))
+    assert reply.error.code == REFUSED
+    text = "version 3 of the protocol, but this foltr speaks version 2: this foltr is older"
+    assert text in reply.error.reason and text in told[0]

@@ -88,7 +88,7 @@ def about_of(kind, clients, payload=b"", agreement=AGREED, **other):
 
 def hello(agreement=AGREED, places=PLACES, first=FIRST):
     text = agreement.text.encode()
-    return about_of(Kind.HELLO, range(first, first + places), text, agreement, version=1)
+    return about_of(Kind.HELLO, range(first, first + places), text, agreement)
 
 
 def terms_of(agreement=SUMS, t=0):
@@ -97,7 +97,7 @@ def terms_of(agreement=SUMS, t=0):
 
 def open_of(agreement=SUMS, clients=(10, 11, 12), t=0, **other):
     """The ask that begins a secure sum."""
-    ids = write_ids(np.array(sorted(clients)), 2)
+    ids = write_ids(np.array(sorted(clients)))
     parts = [ids, terms_of(agreement, t).to_bytes(), Model(PARAMS).to_bytes()]
     return ask_of(agreement, Kind.OPEN, clients, t, payload=write_parts(parts), **other)
 
@@ -316,6 +316,7 @@ class Running:
     def __init__(self, here, connections=None, tls=None, greeted=True, loop=None):
         self.here, self.tls, self.greeted = here, tls, greeted
         if connections is not None:
+            connections.left = here.gateway.presence.disconnected
             here.app.connections = connections
         self.stop, self.ready = threading.Event(), threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -329,8 +330,7 @@ class Running:
 
     async def run(self):
         self.loop, here = asyncio.get_running_loop(), self.here
-        tls = None if self.tls is None else (self.tls, lambda: None)
-        parts = here.app, here.gateway, here.app.connections, self.listener, tls
+        parts = here.app, self.listener, self.tls
         await serve_https(*parts, self.stop.is_set, self.ready.set)
 
     def __enter__(self):

@@ -25,15 +25,13 @@ def gateway(tmp_path):
         yield running
 
 
-def one_of(port, answer=learned, **more):
-    wire = AsyncConnection("127.0.0.1", port, None, **more)
-    return AsyncGatewayClient(
-        wire, Requests(Ed25519PrivateKey.generate(), AGREED.id), answer, wait=1
-    )
+def one_of(port):
+    wire = AsyncConnection("127.0.0.1", port, None)
+    return AsyncGatewayClient(wire, Requests(Ed25519PrivateKey.generate(), AGREED.id), wait=1)
 
 
 async def served(gateway, devices, scene):
-    tasks = [asyncio.ensure_future(device.serve()) for device in devices]
+    tasks = [asyncio.ensure_future(device.serve(learned)) for device in devices]
     try:
         await asyncio.to_thread(scene)
     finally:
@@ -72,7 +70,7 @@ def test_a_connection_is_opened_again(gateway):
         assert device.wire.connected
         device.wire.close(abruptly=True)
         assert not device.wire.connected
-        assert await device.once() == 0.0 and device.wire.connected
+        assert await device.once(learned) == 0.0 and device.wire.connected
 
     asyncio.run(whole())
 
@@ -103,19 +101,18 @@ def test_a_refusal_ends_a_device_and_a_busy_gateway_does_not(gateway):
 
 def test_an_ask_that_is_not_understood_is_told(gateway):
     def older(text):
-        raise Malformed("version 3 of the protocol, but this foltr understands 1 .. 2")
+        raise Malformed("version 3 of the protocol, but this foltr speaks version 2")
 
     async def whole():
-        device = one_of(gateway.port, older)
+        device = one_of(gateway.port)
         await device.enrol(gateway.invitation())
-        assert await device.once() == 0.0
+        assert await device.once(older) == 0.0
         step = gateway.asking(ask_of(clients=(10,)))
         with pytest.raises(Unavailable, match="not understood: version 3") as away:
             while True:
-                await device.once()
+                await device.once(older)
         assert away.value.seconds == 60.0
-        device.answer = learned
-        await device.once()
+        await device.once(learned)
         assert rows(await asyncio.wrap_future(step)).keys() == {10}
 
     asyncio.run(whole())

@@ -165,7 +165,11 @@ def test_a_device_that_is_too_old_ends_with_the_reason(gateway, monkeypatch):
     monkeypatch.setattr(module, "VERSION", 1)
     with Serving(joined(gateway)) as serving:
         wait_until(lambda: serving.errors)
-    assert isinstance(serving.errors[0], Excluded) and "update it" in str(serving.errors[0])
+    assert isinstance(serving.errors[0], Excluded)
+    assert str(serving.errors[0]) == (
+        "this device speaks version 1 of the protocol, and the gateway version 2: the device is"
+        " older: update it"
+    )
 
 
 def test_leaving(gateway):
@@ -234,7 +238,7 @@ def test_an_ask_of_a_later_version_is_told_and_the_device_goes_on(gateway, monke
     def older(text):
         if not first:
             first.append(text)
-            raise Malformed("version 3 of the protocol, but this foltr understands 1 .. 2")
+            raise Malformed("version 3 of the protocol, but this foltr speaks version 2")
         return learned(text)
 
     with Serving(device, answer=older) as serving:

@@ -21,7 +21,7 @@ from foltr.deployment.gateway.device_folder import DeviceFolder
 from foltr.deployment.gateway.signing import KEY, SESSION, decoded, key_text, public_key, verified
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import Frame, Kind, Model, read_refusal
-from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, Device
+from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, Participant
 from foltr.secure_sum.terms import model_digest
 
 AGREED = Agreement(Linear(), PDGD(sessions=2), ("a", "b"), 3, 1, 2, 9)
@@ -171,7 +171,7 @@ def test_a_device_that_wants_to_be_forgotten_refuses_asks_before_it_says_so(tmp_
 
 
 def device_of(home, client=4):
-    return Device(AGREED, range(client, client + 1), lambda _: Engine(), home.records(AGREED))
+    return Participant(AGREED, range(client, client + 1), lambda _: Engine(), home.records(AGREED))
 
 
 class Engine:

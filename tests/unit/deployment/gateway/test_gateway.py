@@ -35,7 +35,6 @@ from foltr.core.system.state_file import Unusable
 from foltr.deployment.gateway.enrolment import Standing
 from foltr.deployment.gateway.gateway import Conflict, Forbidden, Gateway, Late
 from foltr.deployment.protocol.frames import (
-    VERSION,
     Frame,
     Kind,
     Malformed,
@@ -55,8 +54,8 @@ def test_the_first_hello_gives_the_numbers_and_they_never_change(tmp_path):
         here.gateway.start()
         assert code_of(await here.asked(ask_of())) == "hello"
         welcome = await here.asked(hello())
-        assert welcome.kind == Kind.WELCOME and welcome.version == 1
-        assert Welcome.from_bytes(welcome.payload) == Welcome(VERSION, roll=True, answered=0)
+        assert welcome.kind == Kind.WELCOME
+        assert Welcome.from_bytes(welcome.payload) == Welcome(roll=True, answered=0)
         assert here.gateway.numbers == range(FIRST, FIRST + PLACES)
         assert code_of(await here.asked(hello(first=0))) == "clients"
         assert code_of(await here.asked(hello(places=PLACES + 1))) == "clients"
@@ -130,7 +129,7 @@ def test_the_roll_names_who_can_be_reached_and_who_wants_to_leave(tmp_path):
         here.gateway.presence.disconnected(five.client)
         answer = await here.asked(about_of(Kind.ROLL, ()))
         assert answer.kind == Kind.PRESENT and answer.clients == (four.client,)
-        named = read_ids(answer.payload, answer.version).tolist()
+        named = read_ids(answer.payload).tolist()
         assert named == [one.client, two.client]
 
     played(scene, tmp_path, devices=5)

@@ -22,7 +22,7 @@ from foltr.deployment.gateway.enrolment import Enrolment, Standing
 from foltr.deployment.gateway.presence import Polling
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.keys.keys import ServerFiles, make_server
-from foltr.deployment.keys.rotation import server_context
+from foltr.deployment.keys.rotation import follow_certificate
 from waiting import until, wait_until
 
 
@@ -97,7 +97,7 @@ def test_a_flood_without_tls_handshakes_leaves_room_for_others(tmp_path, monkeyp
     factory = importlib.import_module(loop).new_event_loop
     make_server(tmp_path / "tls", ["localhost"])
     files = ServerFiles(tmp_path / "tls")
-    tls = server_context(files.certificate, files.key)
+    tls = follow_certificate(files.certificate, files.key, print)
     trust = ssl.create_default_context(cafile=str(files.ca))
     limits = ConnectionLimits(strangers=20)
     with Running(Here(tmp_path), limits, tls, loop=factory) as gateway, ExitStack() as stack:

@@ -142,7 +142,6 @@ def test_a_liar_with_another_dtype_length_or_weight_is_refused(changes, told):
         ({"features": bytes(32)}, "does not fit"),
         ({"nonce": bytes(16)}, "does not fit"),
         ({"n": 4}, "does not fit"),
-        ({"version": 1}, "does not fit"),
         ({"clients": (11,)}, "does not fit"),
         ({"clients": (10, 11)}, "does not fit"),
         ({"clients": ()}, "must name the device's client"),

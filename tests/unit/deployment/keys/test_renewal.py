@@ -17,13 +17,8 @@ def server(tmp_path):
     """The files, the listening context, its certificate, and what was told."""
     make_server(tmp_path / "server", ["localhost"])
     files, told = ServerFiles(tmp_path / "server"), []
-    context = server_context(files.certificate, files.key)
-    return (
-        files,
-        context,
-        follow_certificate(context, files.certificate, files.key, told.append),
-        told,
-    )
+    current = follow_certificate(files.certificate, files.key, told.append)
+    return files, current.value, current, told
 
 
 def serial(files):

@@ -10,20 +10,24 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.core.errors import Mistake
 from foltr.core.system.state_file import Unusable
+from foltr.deployment.flower.node import Asked
 from foltr.deployment.keys.keys import NODE_KEY, SIGN_KEY, make_node, read_sign_key
 from foltr.deployment.keys.rotation import NEXT, own_card, rotate_node
-from foltr.deployment.node.connections import Answering, Connections
+from foltr.deployment.node import connections as module
+from foltr.deployment.node.connections import Connections
+from foltr.deployment.node.node import Answering
 
 
 class Link:
     """A node's connection that does what it is told."""
 
-    def __init__(self, key, sign_key):
-        self.key, self.sign_key = key, sign_key
-        self.connected, self.unknown, self.stranger, self.over = True, False, "", False
+    def __init__(self, address, answer, key, roots, insecure, *, home, stranger, tell):
+        assert (address, roots, insecure, home) == ("server:1", None, True, "home")
+        self.key, self.answer, self.stranger, self.tell = key, answer, stranger, tell
+        self.connected, self.unknown, self.over = True, False, False
         self.content = key.read_bytes()
         self.failure = None
-        self.ended, self.tell = threading.Event(), print
+        self.ended = threading.Event()
 
     def serve(self, stop):
         while not stop.wait(0.01):
@@ -33,17 +37,24 @@ class Link:
 
 
 @pytest.fixture
-def node(tmp_path):
-    """The folder of its keys, its connections, and what was told."""
+def node(tmp_path, monkeypatch):
+    """The folder of its keys, its connections, the asks with the keys that sign, and what was
+    told."""
     make_node(tmp_path / "a", "a", 3)
-    made, told = [], []
+    made, told, asked = [], [], []
 
-    def connect(key, sign_key):
-        made.append(Link(key, sign_key))
+    def connect(*args, **named):
+        made.append(Link(*args, **named))
         return made[-1]
 
-    connections = Connections(tmp_path / "a", connect, told.append)
-    yield SimpleNamespace(keys=tmp_path / "a", all=connections, links=made, told=told)
+    def answer(ask, sign_key):
+        asked.append((ask, sign_key))
+        return ask.upper()
+
+    monkeypatch.setattr(module, "Node", connect)
+    how = {"insecure": True, "home": "home", "tell": told.append}
+    connections = Connections(tmp_path / "a", "server:1", answer, **how)
+    yield SimpleNamespace(keys=tmp_path / "a", all=connections, links=made, told=told, asked=asked)
     for each in (connections.current, connections.next):
         if each is not None:
             each.end()
@@ -60,7 +71,9 @@ def test_the_old_connection_stays_until_the_server_drops_its_key(node):
     node.all.look()
     first, second = node.links
     assert second.key == node.keys / NEXT / NODE_KEY and "`foltr keys replace`" in second.stranger
-    assert second.sign_key == read_sign_key(node.keys / NEXT / SIGN_KEY) != first.sign_key
+    old, new = (read_sign_key(folder / SIGN_KEY) for folder in (node.keys, node.keys / NEXT))
+    assert [link.answer(b"ask") for link in (first, second, first)] == [b"ASK"] * 3
+    assert node.asked == [(b"ask", old), (b"ask", new), (b"ask", old)] and old != new
     second.connected = False
     first.unknown = True  # the new key is not known yet: the node was revoked
     node.all.look()
@@ -68,6 +81,10 @@ def test_the_old_connection_stays_until_the_server_drops_its_key(node):
     second.connected, first.unknown = True, False
     node.all.look()
     assert not first.over  # a sum may go on there
+    first.tell("this key is refused soon")
+    second.tell("the new connection is heard")
+    assert "this key is refused soon" not in node.told
+    assert node.told[-1] == "the new connection is heard"
     first.unknown = True
     node.all.look()
     assert first.over and node.all.current.node is second and node.all.next is None
@@ -113,7 +130,6 @@ def test_a_new_connection_that_fails(node):
 
 def test_a_folder_that_cannot_be_written(node, monkeypatch):
     """The process goes on with the new keys; the next one connects with both again."""
-    import foltr.deployment.node.connections as module
 
     def refused(folder):
         raise Mistake(f"cannot write {folder}: Read-only file system")
@@ -160,22 +176,25 @@ class Records:
         return self.last
 
 
-def test_each_connection_signs_with_its_own_key():
+def asked(frame=b"frame"):
+    return Asked(frame, 60.0, 0.0)
+
+
+def test_sums_are_signed_by_the_key_of_the_connection():
     used = []
-    device = SimpleNamespace(sums=SimpleNamespace(key=b"old"), records=Records())
-    answering = Answering(device, lambda text: used.append(device.sums.key) or text)
-    old, new = answering.by(b"old"), answering.by(b"new")
-    for answer in (old, new, new, old):
-        assert answer(b"frame") == b"frame"
+    participant = SimpleNamespace(sums=SimpleNamespace(key=b"old"), records=Records())
+    answering = Answering(participant, lambda text: used.append(participant.sums.key) or text)
+    for key in (b"old", b"new", b"new", b"old"):
+        assert answering(asked(), key) == b"frame"
     assert used == [b"old", b"new", b"new", b"old"]
-    device.sums, answering.answer = None, bytes.upper
-    assert new(b"frame") == b"FRAME"
+    participant.sums, answering.answer = None, bytes.upper
+    assert answering(asked(), b"new") == b"FRAME"
 
 
 def test_the_last_round_is_known_and_a_full_disk_costs_no_answer():
-    device = SimpleNamespace(sums=None, records=Records())
-    answering = Answering(device, lambda text: text)
-    device.records.last = 6
-    assert answering.by(b"")(b"frame") == b"frame" and answering.last_round == 6
-    device.records.last = Unusable("disk full")
-    assert answering.by(b"")(b"frame") == b"frame" and answering.last_round == 6
+    participant = SimpleNamespace(sums=None, records=Records())
+    answering = Answering(participant, lambda text: text)
+    participant.records.last = 6
+    assert answering(asked(), b"") == b"frame" and answering.last_round == 6
+    participant.records.last = Unusable("disk full")
+    assert answering(asked(), b"") == b"frame" and answering.last_round == 6

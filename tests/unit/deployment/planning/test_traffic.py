@@ -21,9 +21,9 @@ from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import ALL_CLIENTS, Frame, Kind
 from foltr.deployment.protocol.in_process import InProcessGrid
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
-from foltr.deployment.protocol.sums import SumDevice
+from foltr.deployment.protocol.sums import SumParticipant
 from foltr.secure_sum import client, server
 from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.terms import Terms, degree_and_quorum
@@ -47,7 +47,7 @@ def exchanged(agreed, sizes):
     seen, nodes, ranges, start = [], {}, {}, 0
     for number, many in enumerate(sizes):
         own = range(start, start + many)
-        device = Device(
+        device = Participant(
             agreed,
             own,
             lambda _: Repeating(message, weight),
@@ -55,7 +55,7 @@ def exchanged(agreed, sizes):
             offset=start,
         )
         if agreed.protocol is not None:
-            device.sums = SumDevice(agreed.protocol, agreed.fewest)
+            device.sums = SumParticipant(agreed.protocol, agreed.fewest)
 
         def answer(text, device=device, many=many):
             made = device.answer(text)

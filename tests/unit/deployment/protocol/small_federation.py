@@ -15,7 +15,6 @@ from foltr.core.guards import privatized
 from foltr.core.seeds import SystemStream
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import (
-    VERSION,
     Frame,
     Kind,
     Model,
@@ -24,7 +23,7 @@ from foltr.deployment.protocol.frames import (
     write_ids,
     write_parts,
 )
-from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.secure_sum.terms import model_digest
 
@@ -70,11 +69,11 @@ class Small:
         return Answers(clients, Cohort(clients, np.stack(rows), weights), None)
 
 
-def device_of(agreement, engine=None, clients=range(3), path=None, told=None, sums=None):
+def participant_of(agreement, engine=None, clients=range(3), path=None, told=None, sums=None):
     engine = Small(privacy=agreement.privacy) if engine is None else engine
     records = Records(path, agreement.id)
     tell = (lambda text: None) if told is None else told.append
-    return Device(agreement, clients, lambda sessions: engine, records, sums=sums, tell=tell)
+    return Participant(agreement, clients, lambda sessions: engine, records, sums=sums, tell=tell)
 
 
 def ask_of(
@@ -96,16 +95,16 @@ def ask_of(
     return Frame(**{**fields, **other})
 
 
-def answered(device, ask):
+def answered(participant, ask):
     """The answer as a frame, which is one to this ask."""
-    answer = Frame.from_bytes(device.answer(ask.to_bytes()))
+    answer = Frame.from_bytes(participant.answer(ask.to_bytes()))
     assert answer.answers(ask)
     return answer
 
 
-def learned(device, ask):
+def learned(participant, ask):
     """What the clients send: client -> (update, weight)."""
-    answer = answered(device, ask)
+    answer = answered(participant, ask)
     assert answer.kind == Kind.LEARNED, read_refusal(answer.payload)
     updates, weights = read_updates(answer.payload, len(answer.clients))
     return {
@@ -114,9 +113,9 @@ def learned(device, ask):
     }
 
 
-def refused(device, ask):
+def refused(participant, ask):
     """The code of the refusal."""
-    answer = answered(device, ask)
+    answer = answered(participant, ask)
     assert answer.kind == Kind.REFUSED and answer.clients == ()
     return read_refusal(answer.payload)[0]
 
@@ -126,5 +125,5 @@ def opening(everybody, terms, params=PARAMS, how=(0, -1)):
     numbers = np.array(everybody)
     ids = b"l" + numbers.astype("<u4").tobytes()  # not in order
     if (numbers[:-1] < numbers[1:]).all():
-        ids = write_ids(numbers, VERSION)
+        ids = write_ids(numbers)
     return write_parts([ids, terms.to_bytes(), Model(params, *how).to_bytes()])

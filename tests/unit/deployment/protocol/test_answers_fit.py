@@ -22,7 +22,6 @@ frames = st.builds(
     n=few,
     clients=st.sets(few).map(sorted).map(tuple),
     payload=st.sampled_from([b"", b"more"]),
-    version=st.integers(1, 2),
 )
 
 

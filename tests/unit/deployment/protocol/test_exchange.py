@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, agreed, device_of
+from small_federation import PARAMS, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -27,18 +27,22 @@ class Federation:
 
     def __init__(self, code=None, deadline=30.0):
         self.killed, self.code, self.asked = set(), code, []
-        devices = {node: device_of(AGREED, clients=own) for node, own in OF_NODES.items()}
-        self.grid = InProcessGrid({node: self.answers(node, d) for node, d in devices.items()})
+        participants = {
+            node: participant_of(AGREED, clients=own) for node, own in OF_NODES.items()
+        }
+        self.grid = InProcessGrid(
+            {node: self.answers(node, d) for node, d in participants.items()}
+        )
         reply, pull = self.grid._reply, self.grid.pull_messages
         self.grid._reply = lambda ask: self.error(ask) or reply(ask)
         self.grid.pull_messages = lambda ids: [m for m in pull(ids) if m is not NEVER]
         parts = self.grid, AGREED, Members(OF_NODES)
         self.engine = Flower(*parts, deadline=deadline, message=self.grid.create_message)
 
-    def answers(self, node, device):
+    def answers(self, node, participant):
         def answer(text):
             self.asked.append((node, Frame.from_bytes(text).kind))
-            return device.answer(text)
+            return participant.answer(text)
 
         return answer
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, Small, agreed, ask_of, device_of, learned, refused
+from small_federation import PARAMS, Small, agreed, ask_of, learned, participant_of, refused
 
 from foltr.core import Answers, Cohort
 from foltr.deployment.protocol.records import Records
@@ -33,7 +33,7 @@ class SmallLog(Small):
 def sent(path, t, first=0, **how):
     """What client 1 sends, by a process that has just been started."""
     agreement = agreed(rounds=9)
-    device = device_of(agreement, SmallLog(first=first, kept=2), path=path)
+    device = participant_of(agreement, SmallLog(first=first, kept=2), path=path)
     return learned(device, ask_of(agreement, clients=(1,), t=t, **how))[1][0][0]
 
 
@@ -58,7 +58,7 @@ def test_a_node_goes_on_from_the_records_of_an_earlier_version(tmp_path):
 def test_a_client_that_answered_without_a_log_sends_nothing_from_one(tmp_path):
     """It has no position in the log: perhaps it has sent these searches."""
     path, agreement, told = tmp_path / "node.db", agreed(), []
-    learned(device_of(agreement, path=path), ask_of(agreement, clients=(1,)))
-    device = device_of(agreement, SmallLog(), path=path, told=told)
+    learned(participant_of(agreement, path=path), ask_of(agreement, clients=(1,)))
+    device = participant_of(agreement, SmallLog(), path=path, told=told)
     assert refused(device, ask_of(agreement, clients=(1,), t=1)) == "failed"
     assert "client 1 has answered without a log of searches: leave clicks out" in told[0]

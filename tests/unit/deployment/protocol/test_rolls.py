@@ -1,17 +1,15 @@
-"""Nodes whose clients come and go, and nodes of other versions, from the server's side."""
+"""Nodes whose clients come and go, from the server's side."""
 
-import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, agreed, device_of
+from small_federation import PARAMS, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.core import Answers, Ask, Cohort
-from foltr.deployment.protocol import exchange, frames
+from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Interrupted, Members
 from foltr.deployment.protocol.frames import Frame, Kind, Malformed, Welcome, refusal, write_ids
@@ -25,27 +23,24 @@ NOBODY = np.empty(0, np.int64)
 class Node:
     """A node; with `roll`, a gateway whose devices `present` can be reached."""
 
-    def __init__(self, agreement, own, roll=True, version=2):
-        self.device, self.own, self.roll = device_of(agreement, Wide(), own), own, roll
-        self.present, self.leaving, self.asks, self.version = list(own), [], [], version
+    def __init__(self, agreement, own, roll=True):
+        self.participant, self.own, self.roll = participant_of(agreement, Wide(), own), own, roll
+        self.present, self.leaving, self.asks = list(own), [], []
 
     def answer(self, text):
         ask = Frame.from_bytes(text)
         self.asks.append(ask)
-        if ask.version > self.version or (ask.kind == Kind.ROLL and not self.roll):
-            raise Malformed("a frame of an unknown version or kind")
+        if ask.kind == Kind.ROLL and not self.roll:
+            raise Malformed("a frame of an unknown kind")
         if ask.kind == Kind.ROLL:
             return self.told(ask).to_bytes()
-        answer = Frame.from_bytes(self.device.answer(text))
+        answer = Frame.from_bytes(self.participant.answer(text))
         if answer.kind == Kind.WELCOME and ask.kind == Kind.HELLO:
-            answer = replace(answer, payload=self.welcome())
+            answer = replace(answer, payload=Welcome(self.roll).to_bytes())
         return answer.to_bytes()
 
-    def welcome(self):
-        return b"" if self.version == 1 else Welcome(self.version, self.roll).to_bytes()
-
     def told(self, ask):
-        payload = write_ids(np.array(self.leaving, np.int64), ask.version)
+        payload = write_ids(np.array(self.leaving, np.int64))
         return ask.answer(Kind.PRESENT, tuple(self.present), payload)
 
     @property
@@ -74,12 +69,9 @@ class Noting(Flower):
 class Here:
     """Two gateways of four clients, and a node of two."""
 
-    def __init__(self, versions=None, **changes):
+    def __init__(self, **changes):
         self.agreement = agreed(**{"asked": 10, "rounds": 99, **changes})
-        self.nodes = {
-            id: Node(self.agreement, own, id != NODE, (versions or {}).get(id, 2))
-            for id, own in SEATS.items()
-        }
+        self.nodes = {id: Node(self.agreement, own, id != NODE) for id, own in SEATS.items()}
         self.told, self.left, self.now = [], [], 1000.0
         grid = InProcessGrid({id: node.answer for id, node in self.nodes.items()})
         self.engine = Noting(
@@ -109,27 +101,23 @@ def test_the_answer_to_a_roll_is_used_for_a_second(monkeypatch):
     assert here.nodes[GATEWAY].kinds.count(Kind.ROLL) == 2
 
 
-def test_a_gateway_that_needs_another_hello_misses_no_round(monkeypatch):
-    """A device of an older version has connected to it."""
-    monkeypatch.setattr(frames, "VERSION", 3)
-    monkeypatch.setattr(exchange, "VERSION", 3)
-    here = Here(versions={GATEWAY: 3})
+def test_a_gateway_that_needs_another_hello_misses_no_round():
+    """It was restarted with another state folder."""
+    here = Here()
     gateway = here.nodes[GATEWAY]
     assert here.round(0) == (list(range(10)), list(range(10)))
-    assert gateway.asks[-1].version == 3
-    gateway.asks, gateway.version = [], 2
+    gateway.asks = []
 
     def answer(text):
         ask = Frame.from_bytes(text)
-        if ask.version <= 2:
+        if gateway.asks or ask.kind == Kind.HELLO:
             return gateway.answer(text)
         gateway.asks.append(ask)
-        return ask.answer(Kind.REFUSED, (), refusal("hello", "version 2 now")).to_bytes()
+        return ask.answer(Kind.REFUSED, (), refusal("hello", "no HELLO yet")).to_bytes()
 
     here.engine.grid.nodes[GATEWAY] = answer
     assert here.round(1) == (list(range(10)), list(range(10)))
     assert gateway.kinds == [Kind.ROLL, Kind.HELLO, Kind.ROLL, Kind.LEARN]
-    assert [ask.version for ask in gateway.asks] == [3, 1, 2, 2]
     assert not here.engine.failures
 
 
@@ -180,7 +168,6 @@ def test_a_gateway_cannot_name_clients_of_others():
         lambda ask: ask.answer(Kind.PRESENT, (4, 5), b""),
         lambda ask: ask.answer(Kind.WELCOME, (4, 5), b"l"),
         lambda ask: replace(ask.answer(Kind.PRESENT, (4, 5), b"l"), nonce=bytes(16)),
-        lambda ask: replace(ask.answer(Kind.PRESENT, (4, 5), b""), version=1),
         lambda ask: ask.answer(Kind.REFUSED, (), refusal("kind", "what is a roll?")),
     ],
 )
@@ -203,7 +190,7 @@ def test_of_two_gateways_with_one_client_the_first_is_asked():
     """A roster cannot give a client to two nodes; two connections of one node could."""
     here = Here()
     here.engine.reachable = lambda: {GATEWAY: range(4), OTHER: range(2, 8)}
-    here.nodes[OTHER].device.clients = range(2, 8)
+    here.nodes[OTHER].participant.clients = range(2, 8)
     here.nodes[OTHER].present = list(range(2, 8))
     asked, arrived = here.round(0, range(8))
     assert asked == arrived == list(range(8))
@@ -214,55 +201,26 @@ def test_of_two_gateways_with_one_client_the_first_is_asked():
 def test_a_farewell_names_single_clients():
     here = Here()
     here.there()
-    here.nodes[GATEWAY].device.forget_me()
+    here.nodes[GATEWAY].participant.forget_me()
     assert here.engine.farewell(GATEWAY, [1, 3]) is True
     assert here.nodes[GATEWAY].asks[-1].clients == (1, 3)
     assert here.engine.farewell(OTHER, [5]) is False, "nobody of it has asked"
 
 
-# --- versions ---
-
-
-def test_nodes_of_version_1_take_part():
-    """They answer HELLO with nothing, and are asked in version 1."""
-    here = Here({NODE: 1})
-    assert here.round(0)[1] == list(range(10))
-    assert {ask.version for ask in here.nodes[NODE].asks} == {1}
-    assert here.nodes[NODE].kinds == [Kind.HELLO, Kind.LEARN]
-    others = {ask.version for ask in here.nodes[OTHER].asks if ask.kind != Kind.HELLO}
-    assert others == {2} and not here.told
-
-
-def test_a_node_of_a_later_version_is_asked_in_ours():
-    here = Here({OTHER: 3, NODE: 7})
-    assert here.round(0)[1] == list(range(10))
-    assert {ask.version for ask in here.nodes[NODE].asks} == {1, 2}
-
-
 @pytest.mark.parametrize(
-    ("welcome", "told"),
-    [
-        ({"version": 4, "oldest": 3}, "version 3 .* this foltr is older: update it"),
-        ({"version": "new"}, "must have a version"),
-    ],
+    ("version", "told"), [(1, "the other foltr is older"), (3, "this foltr is older")]
 )
-def test_a_node_with_no_version_in_common_is_told_and_not_asked(welcome, told):
+def test_a_node_of_another_version_is_told_and_not_asked(version, told):
     here = Here()
-    here.nodes[OTHER].welcome = lambda: json.dumps(welcome).encode()
+    node = here.nodes[OTHER]
+
+    def answer(text):
+        frame = node.answer(text)
+        return frame[:2] + bytes([version]) + frame[3:]
+
+    here.engine.grid.nodes[OTHER] = answer
     assert here.there() == [0, 1, 2, 3, 8, 9]
-    ((node, kind, text),) = here.told
-    assert (node, kind) == (str(OTHER), "malformed")
-    assert re.search(told, text), text
-    assert here.nodes[OTHER].kinds == [Kind.HELLO]
+    text = f"version {version} of the protocol, but this foltr speaks version 2: {told}: update it"
+    assert here.told == [(OTHER, "malformed", text)]
     here.there()
-    assert here.nodes[OTHER].kinds == [Kind.HELLO], "it is asked again after a while"
-
-
-def test_a_node_that_is_too_old_is_told(monkeypatch):
-    """By a later server, which does not understand version 1."""
-    here = Here({NODE: 1})
-    monkeypatch.setattr(frames, "OLDEST", 2)
-    assert here.there() == list(range(8))
-    told = "version 1 of the protocol, but this foltr understands 2: the other foltr is older"
-    assert here.told == [(NODE, "malformed", told)]
-    assert here.nodes[NODE].kinds == [Kind.HELLO]
+    assert node.kinds == [Kind.HELLO], "it is asked again after a while"

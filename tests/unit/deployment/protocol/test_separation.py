@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, agreed, answered, ask_of, device_of, learned, refused
+from small_federation import PARAMS, agreed, answered, ask_of, learned, participant_of, refused
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -20,8 +20,11 @@ APART = agreed(separation=3, rounds=9)
 
 def test_a_device_takes_part_once_in_three_rounds(tmp_path):
     path = tmp_path / "device.db"
-    assert set(learned(device_of(APART, path=path), ask_of(APART, clients=(0, 1), t=4))) == {0, 1}
-    again = device_of(APART, path=path)  # after a restart
+    assert set(learned(participant_of(APART, path=path), ask_of(APART, clients=(0, 1), t=4))) == {
+        0,
+        1,
+    }
+    again = participant_of(APART, path=path)  # after a restart
     assert refused(again, ask_of(APART, clients=(0,), t=5)) == "separation"
     assert refused(again, ask_of(APART, clients=(0,), t=6)) == "separation"
     assert set(learned(again, ask_of(APART, t=6))) == {2}  # who has not answered may
@@ -30,12 +33,12 @@ def test_a_device_takes_part_once_in_three_rounds(tmp_path):
 
 
 def test_the_same_ask_is_repeated_and_another_model_in_its_round_is_refused():
-    device = device_of(APART)
-    first = learned(device, ask_of(APART, t=4))
-    assert learned(device, ask_of(APART, t=4)) == first
-    assert refused(device, ask_of(APART, params=PARAMS + 1, t=4)) == "separation"
+    participant = participant_of(APART)
+    first = learned(participant, ask_of(APART, t=4))
+    assert learned(participant, ask_of(APART, t=4)) == first
+    assert refused(participant, ask_of(APART, params=PARAMS + 1, t=4)) == "separation"
     plain = agreed(rounds=9)  # without separation it costs the budget of another round
-    other = device_of(plain)
+    other = participant_of(plain)
     learned(other, ask_of(plain, t=4))
     assert set(learned(other, ask_of(plain, params=PARAMS + 1, t=4))) == {0, 1, 2}
 
@@ -69,7 +72,7 @@ class Stale:
     before."""
 
     def __init__(self, agreement, late):
-        self.device, self.late, self.kept = device_of(agreement), late, {}
+        self.participant, self.late, self.kept = participant_of(agreement), late, {}
         self.wrong_digest = False
         grid = InProcessGrid({7: self.answer})
         made = {"patience": 0.0, "message": grid.create_message}
@@ -78,10 +81,10 @@ class Stale:
     def answer(self, text):
         ask = Frame.from_bytes(text)
         if ask.kind != Kind.LEARN:
-            return self.device.answer(text)
+            return self.participant.answer(text)
         self.kept[ask.round] = ask
         older = self.kept.get(ask.round - self.late, ask)
-        other = device_of(self.device.agreement)  # without a memory of its answers
+        other = participant_of(self.participant.agreement)  # without a memory of its answers
         made = replace(ask, model_round=older.model_round, model=older.model)
         learned_then = Frame.from_bytes(other.answer(older.to_bytes()))
         digest = b"?" * 32 if self.wrong_digest else made.model
@@ -110,5 +113,5 @@ def test_the_server_refuses_an_older_one_and_one_that_it_never_sent():
 
 
 def test_a_device_that_is_asked_names_the_current_model():
-    answer = answered(device_of(APART), ASK)
+    answer = answered(participant_of(APART), ASK)
     assert (answer.model_round, answer.model) == (9, ASK.model)

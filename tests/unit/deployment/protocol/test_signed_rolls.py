@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, Small, agreed, device_of
+from small_federation import PARAMS, Small, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
@@ -14,7 +14,7 @@ from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
 from foltr.deployment.protocol.in_process import InProcessGrid
-from foltr.deployment.protocol.sums import SumDevice
+from foltr.deployment.protocol.sums import SumParticipant
 from foltr.secure_sum.keys import node_key
 
 AGREED = agreed(asked=9, fewest=6, channel=SecureSum(consistency=True), rounds=9)
@@ -36,10 +36,10 @@ class Here:
         pairs = {node: node_key() for node in SEATS}
         keys = {id: pairs[node][1] for node, own in SEATS.items() for id in own}
         self.known = {id: key for id, key in keys.items() if id not in without}
-        self.devices = {}
+        self.participants = {}
         for node, own in SEATS.items():
-            sums = SumDevice(AGREED.protocol, AGREED.fewest, pairs[node][0], self.keys)
-            self.devices[node] = device_of(AGREED, Small(10), own, None, [], sums)
+            sums = SumParticipant(AGREED.protocol, AGREED.fewest, pairs[node][0], self.keys)
+            self.participants[node] = participant_of(AGREED, Small(10), own, None, [], sums)
         grid = InProcessGrid({node: self.by(node) for node in SEATS})
         self.engine = Flower(
             grid,
@@ -56,9 +56,9 @@ class Here:
         def answer(text):
             ask = Frame.from_bytes(text)
             if ask.kind == Kind.ROLL:
-                nobody = write_ids(np.empty(0, np.int64), ask.version)
+                nobody = write_ids(np.empty(0, np.int64))
                 return ask.answer(Kind.PRESENT, tuple(SEATS[node]), nobody).to_bytes()
-            found = Frame.from_bytes(self.devices[node].answer(text))
+            found = Frame.from_bytes(self.participants[node].answer(text))
             if ask.kind == Kind.HELLO and node == GATEWAY:
                 found = replace(found, payload=Welcome(roll=True).to_bytes())
             return found.to_bytes()
@@ -83,6 +83,6 @@ def test_a_node_that_says_it_is_a_gateway_does_not_void_the_sum():
 
 def test_devices_that_sign_by_another_key_drop_out():
     here = Here(pinned=False)
-    here.devices[GATEWAY].sums.key = node_key()[0]
+    here.participants[GATEWAY].sums.key = node_key()[0]
     assert here.round([0, 1, 2, 3, 4, 5, 6, 8, 9]) == [0, 1, 2, 3, 4, 5, 6]
     assert here.engine.failures["sum"] == 2

@@ -5,13 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_federation import PARAMS, Small, agreed, answered, ask_of, device_of, opening, refused
+from small_federation import (
+    PARAMS,
+    Small,
+    agreed,
+    answered,
+    ask_of,
+    opening,
+    participant_of,
+    refused,
+)
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.privatizers.laplace import Laplace
 from foltr.core import Ask
 from foltr.deployment.protocol.frames import Kind, read_parts, read_refusal, write_parts
-from foltr.deployment.protocol.sums import SumDevice, SumRound
+from foltr.deployment.protocol.sums import SumParticipant, SumRound
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind as Step
@@ -41,8 +50,8 @@ class Sums:
         path = None if self.tmp_path is None else self.tmp_path / f"{i}.db"
         signs = self.agreement.protocol.consistency
         given = (self.private[i], lambda ids: self.known) if signs else (None, None)
-        sums = SumDevice(self.agreement.protocol, self.agreement.fewest, *given)
-        return device_of(self.agreement, self.engine(), OF_NODES[i], path, self.told, sums)
+        sums = SumParticipant(self.agreement.protocol, self.agreement.fewest, *given)
+        return participant_of(self.agreement, self.engine(), OF_NODES[i], path, self.told, sums)
 
     def terms(self, t=0, params=PARAMS, fewest=None):
         ask = Ask(params, t, self.agreement.asked)
@@ -352,8 +361,8 @@ def test_terms_are_read_once_for_a_node_of_many_clients():
     agreement = agreed(asked=n, fewest=1334, channel=CHANNEL)
     public = node_key()[1]
     known = dict.fromkeys(range(n), public)
-    sums = SumDevice(agreement.protocol, 1334, node_key()[0], lambda ids: known)
-    node = device_of(agreement, Small(n), range(n), sums=sums)
+    sums = SumParticipant(agreement.protocol, 1334, node_key()[0], lambda ids: known)
+    node = participant_of(agreement, Small(n), range(n), sums=sums)
     terms = agreement.protocol.terms(Ask(PARAMS, 0, n), 1334)
     payload = opening(tuple(range(n)), terms)
     answer = answered(node, ask_of(agreement, Kind.OPEN, range(n), payload=payload))
@@ -395,9 +404,9 @@ class Overlapping:
     def node(self, i):
         signs = self.private[i], lambda ids: {int(id): self.known[int(id)] for id in ids}
         given = signs if self.agreement.protocol.consistency else (None, None)
-        sums = SumDevice(self.agreement.protocol, self.agreement.fewest, *given)
+        sums = SumParticipant(self.agreement.protocol, self.agreement.fewest, *given)
         path = self.tmp_path / f"{i}.db"
-        return device_of(self.agreement, Small(25), self.groups[i], path, None, sums)
+        return participant_of(self.agreement, Small(25), self.groups[i], path, None, sums)
 
     def released(self, k, t):
         """Whether a sum of client 0 and group k is released; None if client 0's node refuses."""

@@ -47,7 +47,7 @@ def old_server(folder, done=5):
     (path / "asked.jsonl").write_text('{"round": 4, "clients": [0, 3]}\n')
     stored = [json.dumps({"round": t, "clients": [0, 1, t % 3]}) for t in range(0, done, 2)]
     (path / "took_part.jsonl").write_text("\n".join(stored) + "\n")
-    (path / "contributed.ids").write_bytes(write_ids(np.arange(3), 2))
+    (path / "contributed.ids").write_bytes(write_ids(np.arange(3)))
     (path / "forgotten.json").write_text(json.dumps(FORGOTTEN) + "\n")
     (path / "backups.jsonl").write_text(json.dumps({"path": str(file), "round": 1, "made": "x"}))
     return file, path

@@ -34,7 +34,7 @@ class WithGateway(Here):
             return ask.answer(Kind.WELCOME, ask.clients, Welcome(roll=True).to_bytes()).to_bytes()
         if ask.kind == Kind.ROLL:
             there = tuple(c for c in (4, 5) if c not in self.leaving | self.gone)
-            wish = write_ids(np.array(sorted(self.leaving)), ask.version)
+            wish = write_ids(np.array(sorted(self.leaving)))
             return ask.answer(Kind.PRESENT, there, wish).to_bytes()
         if ask.kind == Kind.FORGOTTEN:
             self.farewells.append(ask.clients)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from foltr.deployment.protocol import frames as reasons
+from foltr.deployment.flower import node as reasons
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HEADER = "Fri, 02 Jan 2026 03:04:05 GMT"
