@@ -17,10 +17,12 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
+from foltr.core.compiled import using
 from foltr.core.federation import Server, federate
 from foltr.core.system.process import Threads
 from foltr.core.world.population import iid
 from foltr.simulation.engines.local import Local
+from foltr.simulation.engines.twins import KERNELS
 
 
 def peak_mb() -> float:
@@ -46,6 +48,7 @@ def one_round(data, clients: int) -> float:
     return time.thread_time() - begun
 
 
+@using(KERNELS)
 def main() -> None:
     data = made("MQ2007", 1017)
     one_round(data, 10)  # compiles

@@ -43,6 +43,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.core import Ask
+from foltr.core.compiled import using
 from foltr.core.federation import DIRECTLY, Participants, Server, federate
 from foltr.core.metrics import DEPTH
 from foltr.core.seeds import key, stream
@@ -54,6 +55,7 @@ from foltr.kernels.hidden_layer import SIGMOID, activate, products
 from foltr.simulation.engines.debug import Debug
 from foltr.simulation.engines.local import Local
 from foltr.simulation.engines.stretch import Stretch, parts_of
+from foltr.simulation.engines.twins import KERNELS
 from foltr.simulation.evaluation import Evaluator
 from foltr.simulation.runs.columns import Metrics
 
@@ -315,6 +317,7 @@ def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> floa
     return one / two
 
 
+@using(KERNELS)
 def main() -> None:
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for shape in sys.argv[1:] or SHAPES:

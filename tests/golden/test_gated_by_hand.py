@@ -22,6 +22,8 @@ from foltr.components.aggregators.gated import Gated
 from foltr.core import Cohort
 from foltr.core.seeds import stream
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 RULE = Gated(horizon=2, limit=3.0, uneven=2.0, longest=4.0)
 FIRST, SECOND = [1.0, -1.0, 2.0, -2.0, 0.0], [2.0, 0.0, 0.0, -2.0, 0.0]
 WEIGHTS = np.array([1.0, 2.0, 1.0, 1.0, 4.0])

@@ -142,7 +142,7 @@ def run(
 
     fields = {name: typed_value(value) for name, value in given.items() if value is not None}
     experiment = config.load_experiment(file, trusted_code(use), fields)
-    with RunProgress(label_of(experiment), quiet) as watch:
+    with RunProgress(label_of(experiment), quiet, engine) as watch:
         result = experiment.run(
             out,
             typed_value(threads),

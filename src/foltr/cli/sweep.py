@@ -88,7 +88,7 @@ def sweep(
         print(outlook(mine(read, share), out, pool, engine))
         return
     began = time.perf_counter()
-    with SweepPanel(read.title, quiet) as show:
+    with SweepPanel(read.title, quiet, engine) as show:
         swept = run_sweep(
             read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
             measures, share, log or (),

@@ -76,7 +76,7 @@ def tune(
     fields = [name.strip() for name in over.split(",") if name.strip()]
     check_tuning(read.points, by, fields, measures)
     began = time.perf_counter()
-    with SweepPanel(read.title, quiet) as show:
+    with SweepPanel(read.title, quiet, engine) as show:
         name = f"{read.name}.tuning"
         swept = run_sweep(
             read.points, out, name, read.title, pool, threads, engine, False, show, measures

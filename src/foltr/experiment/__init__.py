@@ -207,7 +207,7 @@ class Experiment:
         if progress:
             from foltr.simulation.runs.progress import RunProgress, label_of
 
-            with RunProgress(label_of(self)) as bar:
+            with RunProgress(label_of(self), engine=engine.name) as bar:
                 both = bar.beside(watch)
                 return self.run(out, threads, engine, both, per_query, measures, log=log)
         made = Run(self, out, threads, engine, watch, per_query, measures=measures, log=log)

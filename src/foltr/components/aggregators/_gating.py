@@ -1,27 +1,16 @@
 """The arithmetic of `Gated`: which clients deviate from the others over many rounds.
 
-It is compiled. The plain definition is `by_definition`; `tests/unit/components/aggregators`
-compares the two."""
+It is replaceable: `tests/unit/components/aggregators` compares it with its kernel."""
 
 from __future__ import annotations
-
-from functools import cache
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
 from foltr.core import Array
-from foltr.core.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT, median, rows
+from foltr.core.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT, median
+from foltr.core.compiled import replaceable
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when one is first needed, not with the package."""
-    from foltr.kernels import rules as gated
-
-    return gated
 
 
 def copies(updates: Array) -> Array:
@@ -39,6 +28,7 @@ def copies(updates: Array) -> Array:
     return found
 
 
+@replaceable
 def look(
     updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
 ) -> Array:
@@ -49,14 +39,6 @@ def look(
     and `tallies` belong to the same clients as the rows and are 0 for new ones. `scale` holds
     decayed sums: the mean square of each coordinate, 1, and the median energy (squared length) of
     a round."""
-    left_out = np.empty(len(updates), bool)
-    compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
-    return left_out
-
-
-def _look(
-    updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
-) -> Array:
     decay, limit, uneven, longest = bounds
     d = updates.shape[1]
 
@@ -112,6 +94,3 @@ def _scores(
 def _mean_square(updates: Array) -> Array:
     mean: Array = np.square(updates, dtype=np.float64).mean(axis=0)
     return mean
-
-
-by_definition = SimpleNamespace(look=_look)

@@ -71,9 +71,8 @@ class Context:
         models = p.models[: p.clients]
         shares = np.bincount(models.ravel(), minlength=len(p.click_models)) / models.size
         clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
-        plain, more = self.engine.name == "debug", self.measured("offline")
-        asked = data or self.test, clicks, e.empty, e.seed, self.threads, plain, more
-        return Evaluator(e.ranker, *asked)
+        asked = data or self.test, clicks, e.empty, e.seed, self.threads
+        return Evaluator(e.ranker, *asked, more=self.measured("offline"))
 
     def evaluators(self) -> dict[str, Evaluator]:
         """What the ranker is measured on while it learns, by the beginning of the columns' names:

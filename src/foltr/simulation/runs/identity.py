@@ -87,7 +87,7 @@ def folders_of_foltr(path: Path) -> list[Path]:
 # finished run that other code made is found, with a note. An unfinished one is not continued.
 
 ENGINE, COMPILED = "engine", "compiled"  # in environment.json
-PLAIN = "debug"  # the engine whose clients are plain Python
+PLAIN = "debug"  # the engine that uses no kernels
 # what is compared -> how a message calls it. LLVM names the same CPU differently in different
 # versions, so a CPU is compared only where the versions are equal.
 VERSIONS = {"numba": "numba", "llvmlite": "llvmlite"}
@@ -95,20 +95,12 @@ TARGET = {"cpu": "CPU", "settings": "numba's settings:"}
 FEATURES = "cpu_features"
 
 
-def uses_kernels(e: Experiment, engine: str) -> bool:
-    """Whether the parameters of a run depend on compiled code. In the plain engine that is the
-    arithmetic of robust rules and of attacks that look at messages; the mean is a plain sum, which
-    every compiler rounds alike."""
-    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
-    return engine != PLAIN or not plain_server
-
-
 def made_with(e: Experiment, engine: str) -> dict[str, Any]:
     """The entries of environment.json that say which code makes this run here. A baseline has no
-    engine."""
+    engine, and the plain engine no compiled code."""
     if e.baseline is not None:
         return {ENGINE: None, COMPILED: None}
-    if not uses_kernels(e, engine):
+    if engine == PLAIN:
         return {ENGINE: engine, COMPILED: None}
     from foltr.kernels.compiler import target, versions  # loads numba
 
@@ -132,6 +124,8 @@ def difference(before: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     engines = before.get(ENGINE), here.get(ENGINE)
     if None not in engines and (engines[0] == PLAIN) != (engines[1] == PLAIN):
         return f"the {engines[0]} engine, here {engines[1]}"
+    if engines == (PLAIN, PLAIN) and bool(before.get(COMPILED)) != bool(here.get(COMPILED)):
+        return "robust rules and attacks by kernels, here plainly"  # until now
     old, new = recorded(before), recorded(here)
     if old is None or new is None:
         return ""

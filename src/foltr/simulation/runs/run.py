@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.compiled import using
 from foltr.core.errors import require
 from foltr.core.system.files import given_path
 from foltr.core.system.lock import Claim
@@ -27,7 +28,7 @@ from foltr.privacy.guarantee import ledger_of
 from foltr.simulation.evaluation import Evaluator
 from foltr.simulation.runs.columns import CODES, MEASURES, Metrics, check_labels, parse_measures
 from foltr.simulation.runs.context import Context, by_params, evaluated
-from foltr.simulation.runs.execution import MakeEngine, engine_maker
+from foltr.simulation.runs.execution import MakeEngine, engine_maker, kernels_of
 from foltr.simulation.runs.folder import Damaged, Folder
 from foltr.simulation.runs.identity import (
     ENGINE,
@@ -109,7 +110,7 @@ class Run:
 
     def result(self) -> Result:
         """The run: found finished, or made, and logged."""
-        with self.log:
+        with self.log, using(kernels_of(self.context.engine)):
             return self.log.finished(self._result())
 
     def _result(self) -> Result:

@@ -26,6 +26,8 @@ from foltr.experiment.malicious import Malicious
 from foltr.simulation.runs.setup import delivery_of, engine_of, population_of
 from property_settings import examples
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 def noise(n, d, t, seed=1):
     return stream(seed, "noise", t).normals(n * d).reshape(n, d)
