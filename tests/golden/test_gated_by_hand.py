@@ -17,7 +17,7 @@ one, are those of clients 1, 2 and 4. Their centre is at S = -0.988. Energies ov
 import numpy as np
 import pytest
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
 from foltr.components.aggregators.gated import Gated
 from foltr.core import Cohort
 from foltr.core.seeds import stream

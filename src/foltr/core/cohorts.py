@@ -15,7 +15,7 @@ from foltr.core.errors import Mistake, require
 from foltr.core.seeds import Stream
 from foltr.core.system.process import machine_memory
 
-# The definition of `Gated` (aggregators/_gating.py) and its kernel share these.
+# The definition of `Gated` (aggregators/gated.py) and its kernel share these.
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
 # Share of the overall mean square that is added to that of each coordinate, so that a coordinate
 # that is almost always 0 has little influence.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from foltr.components.aggregators import _gating
+from foltr.components.aggregators import gated
 from foltr.components.aggregators.mean import Mean
 from foltr.components.attacks import _crafting
 from foltr.components.learners.es import ES
@@ -40,7 +40,6 @@ from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
 
 if TYPE_CHECKING:
-    from foltr.components.aggregators.gated import Gated
     from foltr.components.attacks.disguised import Disguised
 
 MAX_ITERATIONS = 1000  # for the principal direction
@@ -198,7 +197,6 @@ class PartTwin(NamedTuple):
 def rule_twin(rule: Aggregator) -> PartTwin | None:
     if type(rule) is Mean:
         return PartTwin(rules.mean, (), ())
-    from foltr.components.aggregators.gated import Gated
     from foltr.components.aggregators.krum import Krum, MultiKrum
     from foltr.components.aggregators.median import Median
     from foltr.components.aggregators.trimmed_mean import TrimmedMean
@@ -212,14 +210,12 @@ def rule_twin(rule: Aggregator) -> PartTwin | None:
         return PartTwin(rules.trimmed_mean, (), (rule.malicious,))
     if type(rule) is Median:
         return PartTwin(rules.median, (), ())
-    if type(rule) is Gated and type(rule.fallback) is not Gated:
+    if type(rule) is gated.Gated and type(rule.fallback) is not gated.Gated:
         return _gated(rule)
     return None
 
 
-def _gated(rule: Gated) -> PartTwin | None:
-    from foltr.components.aggregators.gated import FEW
-
+def _gated(rule: gated.Gated) -> PartTwin | None:
     fallback = rule_twin(rule.fallback)
     if fallback is None:
         return None
@@ -229,7 +225,7 @@ def _gated(rule: Gated) -> PartTwin | None:
     look = address_of(rules.look, frozen(rows), flags, bounds, *memory[1:], flags)
     cohort = np.empty(1, np.int64), rows.copy(), some, memory, some
     other = address_of(fallback.kernel, *fallback.given, *cohort)
-    own = 1.0 - 1.0 / rule.horizon, rule.limit, rule.uneven, rule.longest, 1.0 - FEW
+    own = 1.0 - 1.0 / rule.horizon, rule.limit, rule.uneven, rule.longest, 1.0 - gated.FEW
     return PartTwin(rules.gated, (look, other, *fallback.calls), (*own, *fallback.numbers))
 
 
@@ -355,12 +351,7 @@ def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
 
 
 def look(
-    updates: Array,
-    single: Array,
-    bounds: _gating.Bounds,
-    sums: Array,
-    tallies: Array,
-    scale: Array,
+    updates: Array, single: Array, bounds: gated.Bounds, sums: Array, tallies: Array, scale: Array
 ) -> Array:
     left_out = np.empty(len(updates), bool)
     rules.look(rows(updates), single, bounds, sums, tallies, scale, left_out)
@@ -394,6 +385,6 @@ KERNELS: dict[Callable[..., Any], Callable[..., Any]] = {
     cohorts.weiszfeld: weiszfeld,
     cohorts.outlier_scores: outlier_scores,
     cohorts.means_of_nearest: means_of_nearest,
-    _gating.look: look,
+    gated.look: look,
     _crafting.picked: picked,
 }

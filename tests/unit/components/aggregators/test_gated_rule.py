@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
 from foltr.components.aggregators.centered_clipping import CenteredClipping
 from foltr.components.aggregators.fltrust import FLTrust
 from foltr.components.aggregators.gated import FEW, Gated

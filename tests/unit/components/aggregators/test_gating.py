@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
 from foltr.core.compiled import using
 from foltr.core.seeds import stream
 from foltr.kernels import rules as kernel
