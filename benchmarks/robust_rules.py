@@ -62,7 +62,9 @@ def measured(shape: str) -> dict[str, dict[str, float]]:
         1 if clients > 100 else 50,
     )
     population = iid(data, Cascade(kind="navigational"), clients, sessions)
-    local = Local(learner, Linear(), population, 1, np.empty((clients, 0), np.float32), Threads(1))
+    local = Local(
+        learner, Linear(), population, 1, np.empty((clients, 0), np.float32), threads=Threads(1)
+    )
     params, everybody = (
         (0.3 * stream(4).normals(data.width)).astype(np.float32),
         np.arange(clients),

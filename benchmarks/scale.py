@@ -33,7 +33,9 @@ def peak_mb() -> float:
 def one_round(data, clients: int) -> float:
     learner, ranker = PDGD(sessions=1), Linear()
     population = iid(data, Cascade(kind="navigational"), clients, 1)
-    engine = Local(learner, ranker, population, 1, np.empty((clients, 0), np.float32), Threads(1))
+    engine = Local(
+        learner, ranker, population, 1, np.empty((clients, 0), np.float32), threads=Threads(1)
+    )
     server = Server(learner, Mean(), SGD())
     begun = time.thread_time()
     federate(

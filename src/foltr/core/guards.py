@@ -6,19 +6,17 @@ numbers than the ledger counted."""
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foltr.core import (
-    Aggregator,
     Answers,
     Array,
     Channel,
     Cohort,
     Learner,
     Memory,
-    Optimizer,
     Privatizer,
     Ranker,
     SendReward,
@@ -37,6 +35,9 @@ from foltr.core.events import (
 )
 from foltr.core.seeds import Stream
 
+if TYPE_CHECKING:
+    from foltr.core.federation import Server
+
 LARGEST = float(np.finfo(np.float32).max)  # number that a device can hold
 
 
@@ -47,15 +48,6 @@ def check_vector(component: object, given: Array, like: Array) -> None:
     raise Mistake(f"{type(component).__name__} gave {unlike(given, like.shape, 'float64')}")
 
 
-class ServerParts(Protocol):
-    """What makes parameters of updates."""
-
-    @property
-    def aggregator(self) -> Aggregator: ...
-    @property
-    def optimizer(self) -> Optimizer: ...
-
-
 def check_memory(component: object, memory: Memory) -> None:
     """A tuple of arrays: that is what a checkpoint can store."""
     if type(memory) is not tuple or not all(isinstance(part, np.ndarray) for part in memory):
@@ -63,7 +55,7 @@ def check_memory(component: object, memory: Memory) -> None:
 
 
 def check_on_device(
-    server: ServerParts, t: int, before: Array, params: Array, direction: Array, cohort: Cohort
+    server: Server, t: int, before: Array, params: Array, direction: Array, cohort: Cohort
 ) -> None:
     """Parameters that a device can hold as float32. Where they are not, the component is named
     that made numbers that are not finite of finite ones."""

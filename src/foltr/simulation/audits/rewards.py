@@ -161,7 +161,13 @@ def two_queries(
     population = alone(data, users, np.repeat(pair, times))
     clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
     engine = Local(
-        learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
+        learner,
+        e.ranker,
+        population,
+        e.seed,
+        memory,
+        played or e.privacy,
+        threads=Threads(threads),
     )
     with engine.threads.running():
         cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived

@@ -63,7 +63,7 @@ class Simulated:
             return Debug(*parts, **how)
         from foltr.simulation.engines.local import Local  # loads numba
 
-        return Local(*parts, threads, **how)
+        return Local(*parts, threads=threads, **how)
 
 
 def kernels_of(engine: MakeEngine) -> Kernels:
