@@ -17,6 +17,7 @@ import numpy as np
 
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Array, Ask, Cohort, Privatizer
+from foltr.core.compiled import using
 from foltr.core.federation import Delivery, Server
 from foltr.core.seeds import stream
 from foltr.core.spec import click_models
@@ -32,6 +33,7 @@ from foltr.privacy.participation import exposure_of
 from foltr.simulation.audits.games import Game, game_result, worst_updates
 from foltr.simulation.audits.noise import View, clipped, events_in, log_density, message
 from foltr.simulation.engines.local import privatize
+from foltr.simulation.engines.twins import KERNELS
 from foltr.simulation.runs.setup import checked_population
 
 PIECE = 10**6  # numbers drawn at a time
@@ -39,6 +41,7 @@ FINEST = 2.0**-31  # a difference visible only in the last bits of a number
 FEWEST = 200  # fewest games of a kind
 
 
+@using(KERNELS)
 def play_all(e: Experiment, features: int, games: int, delta: float = 1e-5) -> list[Game]:
     """All games that fit the experiment, each with `games` rounds for either of its two inputs.
 

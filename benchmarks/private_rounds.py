@@ -14,10 +14,12 @@ import time
 
 import numpy as np
 
+from foltr.core.compiled import using
 from foltr.core.federation import Server, federate
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
 from foltr.experiment import Experiment
+from foltr.simulation.engines.twins import KERNELS
 from foltr.simulation.runs.setup import delivery_of, engine_of, population_of
 
 REPEATS, ROUNDS = 40, 3
@@ -64,6 +66,7 @@ def rounds(e: Experiment):
     return made
 
 
+@using(KERNELS)
 def main() -> None:
     common = {
         "data": "Synthetic(shape='MSLR', queries=2000)",

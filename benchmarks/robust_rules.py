@@ -16,11 +16,13 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, Ask, Cohort
+from foltr.core.compiled import using
 from foltr.core.seeds import stream
 from foltr.core.spec import aggregators
 from foltr.core.system.process import Threads
 from foltr.core.world.population import iid
 from foltr.simulation.engines.local import Local
+from foltr.simulation.engines.twins import KERNELS
 
 # clients, sessions, queries, attackers assumed
 ROUNDS = {"MSLR": (1000, 4, 6000, 100), "MQ2007": (10, 5, 1017, 1)}
@@ -60,7 +62,9 @@ def measured(shape: str) -> dict[str, dict[str, float]]:
         1 if clients > 100 else 50,
     )
     population = iid(data, Cascade(kind="navigational"), clients, sessions)
-    local = Local(learner, Linear(), population, 1, np.empty((clients, 0), np.float32), Threads(1))
+    local = Local(
+        learner, Linear(), population, 1, np.empty((clients, 0), np.float32), threads=Threads(1)
+    )
     params, everybody = (
         (0.3 * stream(4).normals(data.width)).astype(np.float32),
         np.arange(clients),
@@ -81,6 +85,7 @@ def measured(shape: str) -> dict[str, dict[str, float]]:
     return rows
 
 
+@using(KERNELS)
 def main() -> None:
     result = {}
     for shape, (clients, sessions, _, _) in ROUNDS.items():

@@ -17,10 +17,12 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
+from foltr.core.compiled import using
 from foltr.core.federation import Server, federate
 from foltr.core.system.process import Threads
 from foltr.core.world.population import iid
 from foltr.simulation.engines.local import Local
+from foltr.simulation.engines.twins import KERNELS
 
 
 def peak_mb() -> float:
@@ -31,7 +33,9 @@ def peak_mb() -> float:
 def one_round(data, clients: int) -> float:
     learner, ranker = PDGD(sessions=1), Linear()
     population = iid(data, Cascade(kind="navigational"), clients, 1)
-    engine = Local(learner, ranker, population, 1, np.empty((clients, 0), np.float32), Threads(1))
+    engine = Local(
+        learner, ranker, population, 1, np.empty((clients, 0), np.float32), threads=Threads(1)
+    )
     server = Server(learner, Mean(), SGD())
     begun = time.thread_time()
     federate(
@@ -46,6 +50,7 @@ def one_round(data, clients: int) -> float:
     return time.thread_time() - begun
 
 
+@using(KERNELS)
 def main() -> None:
     data = made("MQ2007", 1017)
     one_round(data, 10)  # compiles

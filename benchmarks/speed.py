@@ -43,6 +43,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.core import Ask
+from foltr.core.compiled import using
 from foltr.core.federation import DIRECTLY, Participants, Server, federate
 from foltr.core.metrics import DEPTH
 from foltr.core.seeds import key, stream
@@ -54,6 +55,7 @@ from foltr.kernels.hidden_layer import SIGMOID, activate, products
 from foltr.simulation.engines.debug import Debug
 from foltr.simulation.engines.local import Local
 from foltr.simulation.engines.stretch import Stretch, parts_of
+from foltr.simulation.engines.twins import KERNELS
 from foltr.simulation.evaluation import Evaluator
 from foltr.simulation.runs.columns import Metrics
 
@@ -135,7 +137,7 @@ def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, 
     params = params + (0.3 * stream(4).normals(len(params))).astype(np.float32) * (
         ranker == Linear()
     )
-    local = Local(learner, ranker, population, 1, NOTHING, Threads(1))
+    local = Local(learner, ranker, population, 1, NOTHING, threads=Threads(1))
     debug = Debug(learner, ranker, population, 1, NOTHING)
     user_key = np.uint64(key(1, "user"))
     local.collect(asked(params, 0), everybody)
@@ -171,7 +173,7 @@ def with_shares(local: Local, params: np.ndarray, everybody: np.ndarray) -> floa
     """The time of collecting a round with noise shares, over that of the same round without."""
     privacy = GammaShares(epsilon=1.2, sensitivity=3.0)
     noisy = Local(
-        local.learner, local.ranker, local.population, 1, NOTHING, local.threads, privacy
+        local.learner, local.ranker, local.population, 1, NOTHING, privacy, threads=local.threads
     )
     noisy.collect(asked(params, 0), everybody)
     bare, private = best(
@@ -219,7 +221,9 @@ def small_rounds(shape: str, clients: int, sessions: int) -> dict[str, float]:
 
     def engine_of(n: int) -> Local:
         population = iid(data, Cascade(kind="navigational"), n, sessions)
-        return Local(learner, Linear(), population, 1, np.empty((n, 0), np.float32), Threads(1))
+        return Local(
+            learner, Linear(), population, 1, np.empty((n, 0), np.float32), threads=Threads(1)
+        )
 
     local, all_at_once = engine_of(clients), engine_of(clients * rounds)
     everybody, choose = np.arange(clients * rounds), Participants(np.arange(clients), 1.0, 1)
@@ -305,7 +309,7 @@ def network_parts(shape: str, hidden: int, search: float) -> dict[str, float]:
 
 def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> float:
     """Wall time of one thread over that of two."""
-    pair = Local(local.learner, local.ranker, local.population, 1, NOTHING, Threads(2))
+    pair = Local(local.learner, local.ranker, local.population, 1, NOTHING, threads=Threads(2))
     with pair.threads.running():
         one, two = best(
             lambda t: local.collect(asked(params, t), everybody),
@@ -315,6 +319,7 @@ def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> floa
     return one / two
 
 
+@using(KERNELS)
 def main() -> None:
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for shape in sys.argv[1:] or SHAPES:

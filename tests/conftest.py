@@ -81,6 +81,16 @@ def pytest_sessionfinish(session, exitstatus):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.fixture(scope="module", params=["definitions", "kernels"])
+def both_ways(request):
+    """What a test computes is computed by definition, and once more by kernels."""
+    from foltr.core.compiled import NO_KERNELS, using
+    from foltr.simulation.engines.twins import KERNELS
+
+    with using(KERNELS if request.param == "kernels" else NO_KERNELS):
+        yield
+
+
 @pytest.fixture
 def closed_port():
     """A port of this machine at which nobody listens."""

@@ -11,7 +11,7 @@ import pytest
 from foltr.components.baselines.lambda_mart import LambdaMART
 from foltr.components.baselines.least_squares import LeastSquares
 from foltr.components.baselines.ranking_svm import RankingSVM
-from foltr.components.sources.letor4 import MQ2008
+from foltr.components.sources.published import MQ2008
 from foltr.components.users.cascade import Cascade
 from foltr.core.metrics import measure_queries
 from foltr.core.seeds import stream

@@ -18,10 +18,11 @@ from foltr.components.attacks.mimic import Mimic
 from foltr.components.attacks.min_max import MinMax, MinSum
 from foltr.components.attacks.tailored import Tailored
 from foltr.components.users.cascade import Cascade
-from foltr.core import Cohort
-from foltr.core.cohorts import by_definition
+from foltr.core import Cohort, cohorts
 from foltr.core.errors import Mistake
 from foltr.core.seeds import stream
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 def sent(attack, malicious, honest, params=None):
@@ -98,8 +99,8 @@ OWN = [1, 2]  # with these the mean of all six is 1: s = -1
 
 def krum_scores(crafted, honest, m, squared=False):
     updates = np.concatenate([crafted, np.array(honest, float).reshape(len(honest), -1)])
-    return by_definition.krum_scores(
-        by_definition.distances(updates), len(updates) - m - 2, squared
+    return cohorts.krum_scores(
+        np.sqrt(cohorts.squared_distances(updates)), len(updates) - m - 2, squared
     )
 
 

@@ -17,10 +17,12 @@ one, are those of clients 1, 2 and 4. Their centre is at S = -0.988. Energies ov
 import numpy as np
 import pytest
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
 from foltr.components.aggregators.gated import Gated
 from foltr.core import Cohort
 from foltr.core.seeds import stream
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 RULE = Gated(horizon=2, limit=3.0, uneven=2.0, longest=4.0)
 FIRST, SECOND = [1.0, -1.0, 2.0, -2.0, 0.0], [2.0, 0.0, 0.0, -2.0, 0.0]

@@ -52,7 +52,7 @@ def test_online_performance_with_one_label_per_client_saturates(shape, grades, t
     shown = [float(p.held(c)[1].any()) for c in clients]
     parts = learner, Linear(), p, 1, np.empty((grades, 0), np.float32)
     local, debug, params, means = (
-        Local(*parts, Threads(1)),
+        Local(*parts, threads=Threads(1)),
         Debug(*parts),
         np.zeros(data.width, np.float32),
         [],

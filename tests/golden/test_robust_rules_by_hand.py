@@ -21,6 +21,8 @@ from foltr.core import Cohort
 from foltr.core.cohorts import bulyan_rows, distances, krum_scores
 from foltr.core.seeds import stream
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 def cohort(updates, weights=None, trusted=None):
     updates = np.array(updates, np.float32)

@@ -275,7 +275,9 @@ def compared(name: str) -> Comparison:
 def engines(case: Case, plainly: PDGD | FedPer | Personal) -> tuple[Debug, Local]:
     parts = case.ranker, case.population, SEED
     debug = Debug(plainly, *parts, case.memory(), malicious=case.malicious)
-    local = Local(case.learner, *parts, case.memory(), Threads(1), malicious=case.malicious)
+    local = Local(
+        case.learner, *parts, case.memory(), threads=Threads(1), malicious=case.malicious
+    )
     assert not local.notes  # it is compiled
     return debug, local
 

@@ -44,7 +44,7 @@ def engine(ranker, threads):
         population,
         SEED,
         np.empty((CLIENTS, 0), np.float32),
-        threads,
+        threads=threads,
     )
 
 
@@ -110,7 +110,7 @@ def test_what_devices_keep(learner):
     for number in (1, 2, 3):
         memory = np.tile(learner.remembered(ranker, start(ranker)), (CLIENTS, 1))
         with Threads(number).running() as threads:
-            local = Local(learner, ranker, population, SEED, memory, threads)
+            local = Local(learner, ranker, population, SEED, memory, threads=threads)
             for t in range(3):
                 collected(local, start(ranker), t, np.arange(t, CLIENTS))
         kept.append(memory.tobytes())

@@ -173,7 +173,7 @@ def test_who_lies_may_change_from_round_to_round():
             population,
             SEED,
             np.empty((30, 0), np.float32),
-            Threads(1),
+            threads=Threads(1),
             malicious=every_third,
         )
 

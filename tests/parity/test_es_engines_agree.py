@@ -45,7 +45,10 @@ def rounds(learner, ranker=Linear(), privacy=None, params=None, population=None,
             Debug(learner, ranker, population, SEED, memory, privacy), params, 2, clients
         )
     return collected(
-        Local(learner, ranker, population, SEED, memory, threads, privacy), params, 2, clients
+        Local(learner, ranker, population, SEED, memory, privacy, threads=threads),
+        params,
+        2,
+        clients,
     )
 
 

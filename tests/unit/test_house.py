@@ -50,8 +50,8 @@ ROOMS = {
         ("local", "planning"),
     ),
 }
-# Inside functions: an experiment runs itself, and definitions call their kernels.
-SANCTIONED = {("experiment", "simulation"), ("core.cohorts", "kernels")}
+# Inside functions: an experiment runs itself.
+SANCTIONED = {("experiment", "simulation")}
 # Who may import by a name that is not written in an import: nothing can check where that goes.
 # foltr.PDGD, registries of components and chapters, users' files
 BY_NAME = {

@@ -110,7 +110,7 @@ def run(
 
     given = {name: typed_value(text) for name, text in context.ensure_object(dict).items()}
     experiment = config.load_experiment(file, trusted_code(use), given)
-    with RunProgress(label_of(experiment), quiet) as watch:
+    with RunProgress(label_of(experiment), quiet, engine) as watch:
         result = experiment.run(
             out,
             typed_value(threads),

@@ -85,7 +85,7 @@ def sweep(
         return
     options = RunOptions(threads, engine, per_query, measures, log or ())
     began = time.perf_counter()
-    with SweepPanel(read.title, quiet) as show:
+    with SweepPanel(read.title, quiet, engine) as show:
         swept = run_sweep(
             read.points, out, read.name, read.title, options, pool=pool, show=show, part=share
         )

@@ -70,7 +70,7 @@ def tune(
     check_tuning(read.points, by, fields, measures)
     options = RunOptions(threads, engine, measures=measures)
     began = time.perf_counter()
-    with SweepPanel(read.title, quiet) as show:
+    with SweepPanel(read.title, quiet, engine) as show:
         name = f"{read.name}.tuning"
         swept = run_sweep(read.points, out, name, read.title, options, pool=pool, show=show)
     print(summary(swept, time.perf_counter() - began, pool, report=False))

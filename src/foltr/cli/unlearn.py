@@ -88,7 +88,7 @@ def unlearn(
     place = path.parent if out is None else out
 
     def made(e: Experiment, doing: str) -> tuple[Run, Result]:
-        with RunProgress(f"{doing}: {brief(e.unlearning)}", quiet) as watch:
+        with RunProgress(f"{doing}: {brief(e.unlearning)}", quiet, engine) as watch:
             run = Run(e, place, options, watch, known=path.parent)
             return run, run.result()
 

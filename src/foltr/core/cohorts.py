@@ -1,47 +1,25 @@
 """Arithmetic on the updates of a round that robust rules and attacks share.
 
-Slow functions are compiled; `by_definition` has their plain definitions under the same names, and
-`tests/parity` compares the two. An update with NaN or infinity is infinitely far from every other
-update."""
+Slow functions are `replaceable`: compiled engines compute them by kernels, and `tests/parity`
+compares the two. An update with NaN or infinity is infinitely far from every other update."""
 
 from __future__ import annotations
 
-from functools import cache
 from math import isqrt
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
 from foltr.core import Array, Cohort
+from foltr.core.compiled import replaceable
 from foltr.core.errors import Mistake, require
 from foltr.core.seeds import Stream
 from foltr.core.system.process import machine_memory
 
-STEPS = 1000  # most iterations for the principal direction
-
-# The definition of `Gated` (aggregators/_gating.py) and its kernel share these.
+# The definition of `Gated` (aggregators/gated.py) and its kernel share these.
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
 # Share of the overall mean square that is added to that of each coordinate, so that a coordinate
 # that is almost always 0 has little influence.
 FLOOR = 0.01
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when one is first needed, not with the package. It is cached,
-    because an import in each function would cost a third of a short mean."""
-    from foltr.kernels import cohorts
-
-    return cohorts
-
-
-def rows(updates: Array) -> Array:
-    """Updates as kernels read them: contiguous, float32 or float64, read-only (one compiled
-    version)."""
-    kept = updates if updates.dtype.char in "fd" else updates.astype(np.float64)
-    view = np.ascontiguousarray(kept).view()
-    view.flags.writeable = False
-    return view
 
 
 def in_order(cohort: Cohort) -> Cohort:
@@ -60,10 +38,15 @@ def ranked(scores: Array) -> Array:
     return np.argsort(scores, kind="stable")
 
 
+@replaceable
 def weighted_mean(updates: Array, weights: Array) -> Array:
     """sum_i weights[i] updates[i] / sum_i weights[i]: (n, d), (n,) -> (d,) float64."""
-    mean: Array = compiled().weighted_mean(updates, weights)
-    return mean
+    total, whole = np.zeros(updates.shape[1]), 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        for row, weight in zip(updates, weights.tolist(), strict=True):  # in this order: same bits
+            total += weight * row.astype(np.float64)
+            whole += weight
+        return total / whole
 
 
 def sorted_columns(updates: Array) -> Array:
@@ -71,12 +54,21 @@ def sorted_columns(updates: Array) -> Array:
     return np.sort(updates, axis=0)
 
 
+@replaceable
 def distances(updates: Array) -> Array:
     """The Euclidean distances |u_i - u_j| of all updates (n, d): (n, n) float64, symmetric, 0 on
     the diagonal."""
-    apart = np.empty((len(updates), len(updates)))
-    compiled().distances(rows(updates), False, apart)
-    return apart
+    return np.sqrt(squared_distances(updates))
+
+
+def squared_distances(updates: Array) -> Array:
+    """The squares of `distances`."""
+    numbers = np.ascontiguousarray(updates, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = np.stack([np.square(numbers - row).sum(axis=1) for row in numbers])
+    squares[np.isnan(squares)] = np.inf
+    np.fill_diagonal(squares, 0.0)
+    return squares
 
 
 def check_pairs(component: object, n: int, bytes_per_pair: int = 8) -> None:
@@ -98,41 +90,49 @@ def _gigabytes(size: int) -> str:
 def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
     """For each row of distances (n, n), the sum of the `nearest` smallest distances to others, or
     of their squares: (n,)."""
-    require(0 <= nearest < len(apart), f"nearest must be in 0 .. {len(apart) - 1}, got {nearest}")
-    scores = np.empty(len(apart))
-    compiled().krum_scores(np.ascontiguousarray(apart), nearest, squared, scores)
-    return scores
+    check_nearest(nearest, len(apart))
+    others = [np.delete(row, i) for i, row in enumerate(apart**2 if squared else apart)]
+    return np.array([np.sort(row)[:nearest].sum() for row in others])
 
 
+def check_nearest(nearest: int, n: int) -> None:
+    require(0 <= nearest < n, f"nearest must be in 0 .. {n - 1}, got {nearest}")
+
+
+@replaceable
 def krum_scores_of(updates: Array, nearest: int, squared: bool = False) -> Array:
     """`krum_scores` from the updates (n, d), in one call."""
-    require(
-        0 <= nearest < len(updates), f"nearest must be in 0 .. {len(updates) - 1}, got {nearest}"
-    )
-    scores = np.empty(len(updates))
-    compiled().krum_scores_of(rows(updates), nearest, squared, scores)
-    return scores
+    return krum_scores(distances(updates), nearest, squared)
 
 
+@replaceable
 def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
     """`count` rows in the order in which Bulyan selects them: (count,).
 
     Each time it selects, among the r rows left, the one with the lowest sum of squared distances
     to its max(1, r - malicious - 2) nearest."""
-    apart, chosen = np.empty((len(updates), len(updates))), np.empty(count, np.int64)
-    compiled().distances(rows(updates), True, apart)
-    compiled().bulyan_rows(apart, np.argsort(apart, axis=1), malicious, chosen)
+    squares = squared_distances(updates)
+    left, chosen = np.arange(len(updates)), np.empty(count, np.int64)
+    for i in range(count):
+        nearest = min(len(left) - 1, max(1, len(left) - malicious - 2))
+        scores = krum_scores(squares[np.ix_(left, left)], nearest)
+        chosen[i] = left[scores.argmin()]
+        left = np.delete(left, scores.argmin())
     return chosen
 
 
+@replaceable
 def mean_around_median(updates: Array, count: int) -> Array:
     """For each coordinate, the mean of the `count` values nearest to its median: (d,). Of two
     equally near values the lower one is used."""
-    mean = np.empty(updates.shape[1])
-    compiled().mean_around_median(rows(sorted_columns(updates)), count, mean)
-    return mean
+    ordered = sorted_columns(updates).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(ordered - median(updates))
+    near = np.argsort(apart, axis=0, kind="stable")[:count]
+    return np.take_along_axis(ordered, near, axis=0).mean(axis=0)
 
 
+@replaceable
 def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
     """The geometric median by smoothed Weiszfeld steps: (d,).
 
@@ -140,7 +140,13 @@ def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int)
     weighted median of each coordinate, until a step is no longer than smoothing / 1000 or
     `iterations` are made."""
     z = weighted_median(updates, weights)
-    compiled().weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
+    finite = np.isfinite(updates).all(axis=1)  # others are infinitely far: they pull with weight 0
+    updates, weights = updates[finite].astype(np.float64), weights[finite]
+    for _ in range(iterations):
+        pull = weights / np.maximum(smoothing, lengths(updates - z))
+        before, z = z, (pull[:, None] * updates).sum(axis=0) / pull.sum()
+        if np.linalg.norm(z - before) <= 1e-3 * smoothing:
+            break
     return z
 
 
@@ -171,23 +177,20 @@ def weighted_median(updates: Array, weights: Array) -> Array:
     return (low.astype(np.float64) + high) / 2.0
 
 
+@replaceable
 def outlier_scores(updates: Array, rng: Stream) -> Array:
     """(v . (u_i - c))^2 with the mean c of the updates and their first principal direction v:
-    (n,). It avoids LAPACK, whose bits may depend on the number of threads."""
-    from foltr.kernels import cohorts as outliers
-
-    centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
-    start = rng.uniforms(updates.shape[1]) - 0.5
-    outliers.outlier_scores(rows(centred), start, STEPS, scores)
-    return scores
+    (n,). The kernel finds v from a random start, for which `rng` is."""
+    centred = updates - updates.mean(axis=0, dtype=np.float64)
+    return np.square(centred @ np.linalg.svd(centred, full_matrices=False)[2][0])
 
 
+@replaceable
 def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
     """For each update, the weighted mean of the `keep` nearest to it, itself included: (n, d)
     float64. Ties go to the earlier row."""
-    means = np.empty(updates.shape)
-    compiled().means_of_nearest(rows(updates), rows(weights), keep, means)
-    return means
+    near = np.argsort(squared_distances(updates), axis=1, kind="stable")[:, :keep]
+    return np.stack([weighted_mean(updates[row], weights[row]) for row in near])
 
 
 def lengths(rows: Array) -> Array:
@@ -200,75 +203,3 @@ def cosine(one: Array, other: Array) -> float | None:
     """The cosine of the angle between two vectors; None if one of them is 0."""
     sizes = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
     return float((one * other).sum()) / sizes if sizes else None
-
-
-def _weighted_mean(updates: Array, weights: Array) -> Array:
-    return np.einsum("n,nd->d", weights, updates) / weights.sum()
-
-
-def _squares(updates: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        squares = np.square(updates[:, None].astype(np.float64) - updates[None]).sum(axis=2)
-    squares[np.isnan(squares)] = np.inf
-    np.fill_diagonal(squares, 0.0)
-    return squares
-
-
-def _distances(updates: Array) -> Array:
-    return np.sqrt(_squares(updates))
-
-
-def _krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
-    others = [np.delete(row, i) for i, row in enumerate(apart**2 if squared else apart)]
-    return np.array([np.sort(row)[:nearest].sum() for row in others])
-
-
-def _bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
-    squares, left, chosen = _squares(updates), np.arange(len(updates)), np.empty(count, np.int64)
-    for i in range(count):
-        scores = _krum_scores(squares[np.ix_(left, left)], max(1, len(left) - malicious - 2))
-        chosen[i] = left[scores.argmin()]
-        left = np.delete(left, scores.argmin())
-    return chosen
-
-
-def _mean_around_median(updates: Array, count: int) -> Array:
-    ordered = np.sort(updates, axis=0).astype(np.float64)
-    near = np.argsort(np.abs(ordered - median(updates)), axis=0, kind="stable")[:count]
-    return np.take_along_axis(ordered, near, axis=0).mean(axis=0)
-
-
-def _weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    z, before = weighted_median(updates, weights), None
-    while iterations and (before is None or np.linalg.norm(z - before) > 1e-3 * smoothing):
-        pull = weights / np.maximum(smoothing, np.linalg.norm(updates - z, axis=1))
-        z, before, iterations = (
-            (pull[:, None] * updates).sum(axis=0) / pull.sum(),
-            z,
-            iterations - 1,
-        )
-    return z
-
-
-def _outlier_scores(updates: Array, rng: Stream) -> Array:
-    centred = updates.astype(np.float64) - updates.mean(axis=0, dtype=np.float64)
-    return (centred @ np.linalg.svd(centred)[2][0]) ** 2
-
-
-def _means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
-    near = np.argsort(_distances(updates), axis=1, kind="stable")[:, :keep]
-    return np.stack(
-        [np.average(updates[row].astype(np.float64), axis=0, weights=weights[row]) for row in near]
-    )
-
-
-by_definition = SimpleNamespace(
-    weighted_mean=_weighted_mean,
-    distances=_distances,
-    krum_scores=_krum_scores,
-    bulyan_rows=_bulyan_rows,
-    mean_around_median=_mean_around_median,
-    weiszfeld=_weiszfeld,
-    outlier_scores=_outlier_scores,
-    means_of_nearest=_means_of_nearest,
-)

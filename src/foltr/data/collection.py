@@ -4,7 +4,7 @@ layout."""
 from __future__ import annotations
 
 import json
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,23 +82,36 @@ def known_split(split: str, splits: tuple[str, ...]) -> None:
     require(split in splits, f"no split is called {split!r}: known: {', '.join(splits)}")
 
 
-class InFolds(ABC):
-    """The base of sources in Microsoft's layout, FoldK/{train,vali,test}.txt. A subclass states
-    its facts as `collection`."""
+class Published(ABC):
+    """The base of sources that are a part of a published collection."""
 
     collection: ClassVar[Collection]
-    fold: int
     normalize: bool
 
-    def __post_init__(self) -> None:
-        require(self.fold in FOLDS, f"fold {self.fold} does not exist: folds are 1 .. 5")
+    @property
+    @abstractmethod
+    def part(self) -> str:
+        """Which part of the collection it is."""
 
     @property
     def splits(self) -> tuple[str, ...]:
         return SPLITS
 
     def load(self, split: str) -> Dataset:
-        return self.collection.load(f"fold {self.fold}", split, self.normalize)
+        return self.collection.load(self.part, split, self.normalize)
+
+
+class InFolds(Published):
+    """The base of sources in Microsoft's layout, FoldK/{train,vali,test}.txt."""
+
+    fold: int
+
+    def __post_init__(self) -> None:
+        require(self.fold in FOLDS, f"fold {self.fold} does not exist: folds are 1 .. 5")
+
+    @property
+    def part(self) -> str:
+        return f"fold {self.fold}"
 
 
 def five_folds(

@@ -217,7 +217,7 @@ class Experiment:
         if progress:
             from foltr.simulation.runs.progress import RunProgress, label_of
 
-            with RunProgress(label_of(self)) as bar:
+            with RunProgress(label_of(self), engine=str(engine)) as bar:
                 return Run(self, out, options, bar.beside(watch)).result()
         return Run(self, out, options, watch).result()
 

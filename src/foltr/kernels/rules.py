@@ -165,7 +165,7 @@ def _same(bits, i, j):
 
 @kernel(inner=True)
 def _mark_single(updates, single):
-    """single[i] = whether row i is no copy: the twin of `_gating.copies`."""
+    """single[i] = whether row i is no copy: the twin of `gated.copies`."""
     n, bits = updates.shape[0], updates.view(np.int32)
     first, majority = np.empty(n, np.int64), False  # of the rows that are equal to i
     for i in range(n):
@@ -261,7 +261,7 @@ def gated(addresses, numbers, clients, updates, weights, memory, direction):
 
 
 # Clients that deviate over many rounds: the compiled twin of
-# `components/aggregators/_gating.py`.
+# `components/aggregators/gated.py`.
 
 
 @kernel(inner=True)
@@ -365,7 +365,7 @@ def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, c
 
 @kernel(fastmath=SUMS, by_address=True)
 def look(updates, single, bounds, sums, tallies, scale, left_out):
-    """The twin of `foltr.components.aggregators._gating.look`; fills sums, tallies, scale and
+    """The twin of `foltr.components.aggregators.gated.look`; fills sums, tallies, scale and
     left_out."""
     never_inlined()
     decay, limit, uneven, longest = bounds

@@ -3,13 +3,14 @@ update; or any ranker on what one client holds, as that client judges it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 
 from foltr.core import Array, Ranker
+from foltr.core.compiled import uses_kernels
 from foltr.core.errors import require
 from foltr.core.metrics import (
     DEPTH,
@@ -59,7 +60,8 @@ class Evaluator:
     empty: Empty
     seed: int
     threads: Threads
-    plain: bool = False  # by definition instead of by kernel
+    # by definition instead of by kernel: as whoever chose the engine says
+    plain: bool = field(default_factory=lambda: not uses_kernels())
     more: tuple[Measure, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,34 +1,24 @@
 """Functions that attacks share: which updates are known, and the search for a message that Krum
 selects.
 
-The search is compiled. Its plain definition is `by_definition`; `tests/unit/components/attacks`
-compares the two."""
+The search is replaceable: `tests/unit/components/attacks` compares it with its kernel."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite, sqrt
-from types import ModuleType, SimpleNamespace
 from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, Ask, Cohort, cohorts
-from foltr.core.cohorts import lengths
+from foltr.core import Array, Ask, Cohort
+from foltr.core.cohorts import krum_scores_of, lengths
+from foltr.core.compiled import replaceable
 from foltr.core.kinds import HasKnowledge
 from foltr.core.seeds import Stream
 
 LEAST = 1e-5  # the smallest lambda tried (Fang et al.)
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when one is first needed, not with the package."""
-    from foltr.kernels import crafting as attacks
-
-    return attacks
 
 
 def others(cohort: Cohort, malicious: Array) -> Array:
@@ -78,6 +68,7 @@ def away(updates: Array, centre: Array, direction: Direction) -> Array:
     return -centre / max(sqrt(np.square(centre).sum()), 1e-300)
 
 
+@replaceable
 def picked(
     updates: Array,
     signs: Array,
@@ -101,43 +92,16 @@ def picked(
     (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
     copies: (r + max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r, or with squares (nearest +
     1 - fewest) r^2, is the smallest score among `updates` alone."""
-    found = np.empty(1)
-    copies: int = compiled().picked(
-        cohorts.rows(updates),
-        signs,
-        fewest,
-        most,
-        nearest,
-        kept,
-        squared,
-        -1.0 if start is None else start,
-        LEAST,
-        found,
-    )
-    return float(found[0]), copies
-
-
-def _picked(
-    updates: Array,
-    signs: Array,
-    fewest: int,
-    most: int,
-    nearest: int,
-    kept: int,
-    squared: bool,
-    start: float | None,
-) -> tuple[float, int]:
-    apart, scored = cohorts.by_definition.distances, cohorts.by_definition.krum_scores
     b = len(updates)
     if start is None:
-        r = scored(apart(updates), nearest, squared).min() / (nearest + 1 - fewest)
+        r = krum_scores_of(updates, nearest, squared).min() / (nearest + 1 - fewest)
         start = float(((sqrt(r) if squared else r) + lengths(updates).max()) / length(signs))
     scale = start
     for copies in range(fewest, most + 1) if isfinite(start) else ():
         scale = start
         while scale >= LEAST:
             crafted = np.tile(scale * signs, (copies, 1))
-            scores = scored(apart(np.concatenate([updates, crafted])), nearest, squared)
+            scores = krum_scores_of(np.concatenate([updates, crafted]), nearest, squared)
             if (scores[:b] <= scores[b]).sum() <= max(0, kept - copies):
                 return scale, copies
             scale /= 2.0
@@ -158,9 +122,6 @@ def against_krum(
     signs, nearest = -np.sign(mean(own)), max(1, m - 2)
     first = start * float(lengths(own).mean()) / length(signs)
     return signs, picked(own, signs, 1, nearest + 1, nearest, m if multi else 1, squared, first)[0]
-
-
-by_definition = SimpleNamespace(picked=_picked)
 
 
 # The base of `MinMax` and `MinSum`: a step from the mean of known updates, within a distance

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -110,7 +111,10 @@ class Threads:
             while (i := next(turn)) < len(edges) - 1:
                 work(edges[i], edges[i + 1])
 
-        helpers = [self._pool.submit(take_turns) for _ in range(self.number - 1)]
+        helpers = [
+            self._pool.submit(copy_context().run, take_turns)  # with the caller's kernels
+            for _ in range(self.number - 1)
+        ]
         take_turns()
         for helper in helpers:
             helper.result()

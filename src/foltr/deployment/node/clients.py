@@ -139,8 +139,8 @@ def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engi
         from foltr.simulation.engines.local import Local  # loads numba
 
         given = p if not sessions else with_sessions(p, agreed.learner.sessions, sessions)
-        parts = learner, agreed.ranker, given, seed, memory.copy(), Threads(1)
-        return Local(*parts, privacy=agreed.privacy, noise=noise)
+        parts = learner, agreed.ranker, given, seed, memory.copy(), agreed.privacy
+        return Local(*parts, noise=noise, threads=Threads(1))
 
     return engine_for
 

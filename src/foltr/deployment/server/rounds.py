@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array, Cohort, Observed
+from foltr.core.compiled import using
 from foltr.core.errors import Mistake, require
 from foltr.core.federation import Delivery, Server, State, federate
 from foltr.core.seeds import SystemStream, stream
@@ -155,7 +156,13 @@ class Rounds:
         return there
 
     def run(self, state: State) -> State:
-        """Run the remaining rounds, and unlearn nodes that ask for it."""
+        """Run the remaining rounds, and unlearn nodes that ask for it. Kernels compute them."""
+        from foltr.simulation.engines.twins import KERNELS  # loads numba
+
+        with using(KERNELS):
+            return self._run(state)
+
+    def _run(self, state: State) -> State:
         self._mark()
         self._show(state.t)
         if self.until == self.agreement.rounds and self.agreement.history is not None:

@@ -54,7 +54,9 @@ def real_round(
     """The updates (clients, d) without noise of a round after the last."""
     population = iid(train, users, clients, e.sessions)
     memory = np.tile(e.device_learner.remembered(e.ranker, params), (clients, 1))
-    engine = Local(e.device_learner, e.ranker, population, e.seed, memory, Threads(threads), None)
+    engine = Local(
+        e.device_learner, e.ranker, population, e.seed, memory, threads=Threads(threads)
+    )
     with engine.threads.running():
         cohort = engine.collect(Ask(params, e.rounds, clients), np.arange(clients)).arrived
     return cohort.updates

@@ -160,7 +160,7 @@ class TwoQueries:
         population = alone(self.data, self.users, np.repeat(pair, times))
         clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
         threads, privacy = Threads(self.threads), self.played or e.privacy
-        engine = Local(learner, e.ranker, population, e.seed, memory, threads, privacy)
+        engine = Local(learner, e.ranker, population, e.seed, memory, privacy, threads=threads)
         with engine.threads.running():
             cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
         seeds, means = read_messages(cohort.updates)

@@ -18,6 +18,8 @@ from foltr.core.world.population import Population, SimulatedUser, nobody
 
 @dataclass
 class Debug:
+    """All clients in this process, one after the other."""
+
     learner: Learner
     ranker: Ranker
     population: Population
@@ -27,8 +29,8 @@ class Debug:
     notes: tuple[str, ...] = ()
     # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
     malicious: Callable[[int, Array], Array] = nobody
-    # client -> the stream of its noise; None for streams by address. Real devices draw from the
-    # operating system (`seeds.SystemStream`)
+    # client -> the stream of its noise; None for streams by address, which kernels draw from. Real
+    # devices draw from the operating system (`seeds.SystemStream`)
     noise: Callable[[int], Stream] | None = None
 
     def collect(self, ask: Ask, clients: Array) -> Answers:

@@ -3,19 +3,17 @@ number of threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from foltr.components.learners.es import PERTURBATION
-from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatizer, Ranker
+from foltr.core import Answers, Array, Ask, Cohort, Observed, Privatizer
 from foltr.core.guards import privatized
 from foltr.core.metrics import DEPTH, discounts, gains
-from foltr.core.seeds import Stream, key, stream
+from foltr.core.seeds import key, stream
 from foltr.core.system.process import Threads
-from foltr.core.world.population import Population, nobody
 from foltr.kernels import check_compiles, frozen
 from foltr.kernels.interaction import room_of
 from foltr.simulation.engines.debug import Debug
@@ -27,19 +25,10 @@ SEARCH, PRODUCT, ALONE = 0.8, 1e-4, 200.0
 
 
 @dataclass
-class Local:
-    learner: Learner
-    ranker: Ranker
-    population: Population
-    seed: int
-    memory: Array  # (clients, numbers) what each device keeps between rounds
-    threads: Threads
-    privacy: Privatizer | None = None
-    notes: tuple[str, ...] = ()
-    # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
-    malicious: Callable[[int, Array], Array] = nobody
-    # client -> the stream of its noise; None for streams by address, which kernels draw from
-    noise: Callable[[int], Stream] | None = None
+class Local(Debug):
+    """The plain engine, with a kernel for all of `Client.step` where there is one."""
+
+    threads: Threads = field(kw_only=True)
 
     def __post_init__(self) -> None:
         check_compiles("the local engine")
@@ -99,9 +88,7 @@ class Local:
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         if self.twin is None:
-            parts = self.learner, self.ranker, self.population, self.seed, self.memory
-            plain = Debug(*parts, self.privacy, malicious=self.malicious, noise=self.noise)
-            return plain.collect(ask, clients)
+            return super().collect(ask, clients)
         asked = clients
         clients = clients if self.all_search else self.population.searching(clients)
         twin, params, t, n = self.twin, ask.params, ask.t, len(clients)

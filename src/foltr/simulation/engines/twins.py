@@ -1,17 +1,20 @@
-"""Which compiled twin stands for which components. Components know nothing of kernels; anything
-not here runs plainly.
+"""Which compiled kernel stands for which function or component. These know nothing of kernels, and
+what is not here runs plainly.
 
-A twin is found by the exact class, so that a user's own PDGD or MLP is never mistaken for ours.
-"""
+KERNELS has those of functions. A component's is found by the exact class, so that a user's own
+PDGD or MLP is never mistaken for ours. Components and kernels are imported when one is asked for,
+if most runs need none of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from foltr.components.aggregators import gated
 from foltr.components.aggregators.mean import Mean
+from foltr.components.attacks import _crafting
 from foltr.components.learners.es import ES
 from foltr.components.learners.fed_per import FedPer
 from foltr.components.learners.pdgd import PDGD
@@ -24,9 +27,11 @@ from foltr.components.privatizers.laplace import Laplace
 from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
-from foltr.core import Aggregator, Array, Learner, Optimizer, Privatizer, Ranker
+from foltr.core import Aggregator, Array, Learner, Optimizer, Privatizer, Ranker, cohorts
 from foltr.core.noise import SLACK, jumps
+from foltr.core.seeds import Stream
 from foltr.core.world.protocols import Attack
+from foltr.kernels import cohorts as kernels
 from foltr.kernels import frozen, rounds, rules
 from foltr.kernels.calls import address_of
 from foltr.kernels.evaluation import head_into, hidden_into, score_linear, score_mlp
@@ -35,9 +40,9 @@ from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
 
 if TYPE_CHECKING:
-    from foltr.components.aggregators.gated import Gated
     from foltr.components.attacks.disguised import Disguised
 
+MAX_ITERATIONS = 1000  # for the principal direction
 ACTIVATIONS = {"sigmoid": SIGMOID, "relu": RELU, "tanh": TANH}
 
 
@@ -173,9 +178,7 @@ def score_twin(ranker: Ranker, features: int) -> ScoreTwin | None:
     return None
 
 
-# Which compiled twin stands for which rule, attack or optimizer in a stretch of rounds. As in
-# `twins.py`, a twin is found by the exact class. Classes and kernels are imported when one is
-# asked for: most runs need few of them.
+# Kernels of rules, attacks and optimizers in a stretch of rounds.
 
 
 class PartTwin(NamedTuple):
@@ -194,40 +197,35 @@ class PartTwin(NamedTuple):
 def rule_twin(rule: Aggregator) -> PartTwin | None:
     if type(rule) is Mean:
         return PartTwin(rules.mean, (), ())
-    from foltr.components.aggregators.gated import Gated
     from foltr.components.aggregators.krum import Krum, MultiKrum
     from foltr.components.aggregators.median import Median
     from foltr.components.aggregators.trimmed_mean import TrimmedMean
-    from foltr.kernels.cohorts import krum_scores_of
 
     if type(rule) is Krum or type(rule) is MultiKrum:
         kernel = rules.krum if type(rule) is Krum else rules.multi_krum
         rows, scores = frozen(np.empty((1, 1), np.float32)), np.empty(1)
-        calls = (address_of(krum_scores_of, rows, 0, False, scores),)
+        calls = (address_of(kernels.krum_scores_of, rows, 0, False, scores),)
         return PartTwin(kernel, calls, (rule.malicious, rule.squared))
     if type(rule) is TrimmedMean:
         return PartTwin(rules.trimmed_mean, (), (rule.malicious,))
     if type(rule) is Median:
         return PartTwin(rules.median, (), ())
-    if type(rule) is Gated and type(rule.fallback) is not Gated:
+    if type(rule) is gated.Gated and type(rule.fallback) is not gated.Gated:
         return _gated(rule)
     return None
 
 
-def _gated(rule: Gated) -> PartTwin | None:
-    from foltr.components.aggregators.gated import FEW
-    from foltr.kernels import rules as gated
-
+def _gated(rule: gated.Gated) -> PartTwin | None:
     fallback = rule_twin(rule.fallback)
     if fallback is None:
         return None
     flags, some, rows = np.empty(1, bool), np.empty(1), np.empty((1, 1), np.float32)
     memory = np.empty(1, np.int64), np.empty((1, 1)), np.empty((1, 4)), some
     bounds = (1.0, 1.0, 1.0, 1.0)
-    look = address_of(gated.look, frozen(rows), flags, bounds, *memory[1:], flags)
+    look = address_of(rules.look, frozen(rows), flags, bounds, *memory[1:], flags)
     cohort = np.empty(1, np.int64), rows.copy(), some, memory, some
     other = address_of(fallback.kernel, *fallback.given, *cohort)
-    own = 1.0 - 1.0 / rule.horizon, rule.limit, rule.uneven, rule.longest, 1.0 - FEW
+    own = 1.0 - 1.0 / rule.horizon, rule.limit, rule.uneven, rule.longest, 1.0 - gated.FEW
     return PartTwin(rules.gated, (look, other, *fallback.calls), (*own, *fallback.numbers))
 
 
@@ -242,7 +240,6 @@ def optimizer_twin(optimizer: Optimizer) -> tuple[int, Array] | None:
 
 def attack_twin(attack: Attack, n: int) -> PartTwin | None:
     """What malicious clients among n send."""
-    from foltr.components.attacks._crafting import LEAST
     from foltr.components.attacks.compromised_model import CompromisedModel
     from foltr.components.attacks.disguised import Disguised
     from foltr.components.attacks.fang import SPREADS, FangKrum, FangMultiKrum, FangTrimmed
@@ -251,7 +248,6 @@ def attack_twin(attack: Attack, n: int) -> PartTwin | None:
     from foltr.components.attacks.mimic import Mimic
     from foltr.components.attacks.min_max import MinSum
     from foltr.kernels import crafting
-    from foltr.kernels import crafting as attacks
 
     directions = {"std": crafting.STD, "unit": crafting.UNIT, "sign": crafting.SIGN}
     if type(attack) is LittleIsEnough:
@@ -262,8 +258,8 @@ def attack_twin(attack: Attack, n: int) -> PartTwin | None:
         return PartTwin(crafting.inner_product, (), (knows(attack.knowledge), attack.scale))
     if type(attack) is FangKrum or type(attack) is FangMultiKrum:
         rows, some = frozen(np.empty((1, 1), np.float32)), np.empty(1)
-        search = address_of(attacks.picked, rows, some, 1, 1, 1, 1, False, 1.0, 1.0, some)
-        own = knows(attack.knowledge), attack.multi, attack.squared, attack.start, LEAST
+        search = address_of(crafting.picked, rows, some, 1, 1, 1, 1, False, 1.0, 1.0, some)
+        own = knows(attack.knowledge), attack.multi, attack.squared, attack.start, _crafting.LEAST
         return PartTwin(crafting.against_krum, (search,), own)
     if type(attack) is FangTrimmed:
         return PartTwin(crafting.fang_trimmed, (), (knows(attack.knowledge), attack.b, *SPREADS))
@@ -295,3 +291,100 @@ def knows(knowledge: str) -> int:
     from foltr.kernels import crafting
 
     return crafting.OWN if knowledge == "own" else crafting.ALL
+
+
+# Kernels of functions: the arithmetic that rules and attacks share.
+
+
+def rows(updates: Array) -> Array:
+    """Updates as kernels read them: contiguous, float32 or float64, read-only (one compiled
+    version)."""
+    numbers = updates if updates.dtype.char in "fd" else updates.astype(np.float64)
+    return frozen(np.ascontiguousarray(numbers))
+
+
+def distances(updates: Array) -> Array:
+    apart = np.empty((len(updates), len(updates)))
+    kernels.distances(rows(updates), False, apart)
+    return apart
+
+
+def krum_scores_of(updates: Array, nearest: int, squared: bool = False) -> Array:
+    cohorts.check_nearest(nearest, len(updates))
+    scores = np.empty(len(updates))
+    kernels.krum_scores_of(rows(updates), nearest, squared, scores)
+    return scores
+
+
+def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
+    apart, chosen = np.empty((len(updates), len(updates))), np.empty(count, np.int64)
+    kernels.distances(rows(updates), True, apart)
+    kernels.bulyan_rows(apart, np.argsort(apart, axis=1), malicious, chosen)
+    return chosen
+
+
+def mean_around_median(updates: Array, count: int) -> Array:
+    mean = np.empty(updates.shape[1])
+    kernels.mean_around_median(rows(cohorts.sorted_columns(updates)), count, mean)
+    return mean
+
+
+def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
+    z = cohorts.weighted_median(updates, weights)
+    kernels.weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
+    return z
+
+
+def outlier_scores(updates: Array, rng: Stream) -> Array:
+    """By conjugate gradients from a random start: the bits of LAPACK may depend on the number of
+    threads."""
+    centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
+    start = rng.uniforms(updates.shape[1]) - 0.5
+    kernels.outlier_scores(rows(centred), start, MAX_ITERATIONS, scores)
+    return scores
+
+
+def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
+    means = np.empty(updates.shape)
+    kernels.means_of_nearest(rows(updates), rows(weights), keep, means)
+    return means
+
+
+def look(
+    updates: Array, single: Array, bounds: gated.Bounds, sums: Array, tallies: Array, scale: Array
+) -> Array:
+    left_out = np.empty(len(updates), bool)
+    rules.look(rows(updates), single, bounds, sums, tallies, scale, left_out)
+    return left_out
+
+
+def picked(
+    updates: Array,
+    signs: Array,
+    fewest: int,
+    most: int,
+    nearest: int,
+    kept: int,
+    squared: bool,
+    start: float | None,
+) -> tuple[float, int]:
+    from foltr.kernels import crafting
+
+    scale, start = np.empty(1), -1.0 if start is None else start
+    search = fewest, most, nearest, kept, squared, start, _crafting.LEAST
+    copies: int = crafting.picked(rows(updates), signs, *search, scale)
+    return float(scale[0]), copies
+
+
+KERNELS: dict[Callable[..., Any], Callable[..., Any]] = {
+    cohorts.weighted_mean: kernels.weighted_mean,
+    cohorts.distances: distances,
+    cohorts.krum_scores_of: krum_scores_of,
+    cohorts.bulyan_rows: bulyan_rows,
+    cohorts.mean_around_median: mean_around_median,
+    cohorts.weiszfeld: weiszfeld,
+    cohorts.outlier_scores: outlier_scores,
+    cohorts.means_of_nearest: means_of_nearest,
+    gated.look: look,
+    _crafting.picked: picked,
+}

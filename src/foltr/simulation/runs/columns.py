@@ -13,12 +13,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from foltr.components.measures.expected_maxrr import ExpectedMaxRR
-from foltr.components.measures.max_rr import MaxRR
-from foltr.components.measures.ndcg import nDCG
-from foltr.components.measures.online_ndcg import OnlineNDCG
-from foltr.components.measures.online_performance import OnlinePerformance
-from foltr.components.measures.reciprocal_rank import RR
+from foltr.components.measures.of_lists import RR, ExpectedMaxRR, nDCG
+from foltr.components.measures.of_rounds import MaxRR, OnlineNDCG
+from foltr.components.measures.of_runs import OnlinePerformance
 from foltr.core import Array, Cohort, Observed
 from foltr.core.errors import Mistake, did_you_mean, require, shown
 from foltr.core.spec import measures as registry

@@ -110,7 +110,6 @@ class Context:
             empty=e.empty,
             seed=e.seed,
             threads=self.threads,
-            plain=self.engine.name == "debug",
             more=self.measured("offline"),
         )
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from foltr.core import Array, Engine
+from foltr.core.compiled import Kernels
 from foltr.core.errors import require
 from foltr.core.seeds import Stream, SystemStream
 from foltr.core.spec import coerce
@@ -18,8 +19,9 @@ from foltr.core.world.measures import Measure
 from foltr.core.world.population import Population, nobody
 from foltr.experiment import Experiment
 from foltr.simulation.engines.debug import Debug
+from foltr.simulation.runs.identity import PLAIN
 
-ENGINES = ("local", "debug")  # compiled kernels; plain definitions
+ENGINES = ("local", PLAIN)  # compiled kernels; plain definitions
 
 
 class MakeEngine(Protocol):
@@ -62,11 +64,20 @@ class Simulated:
         how: dict[str, Any] = {
             "privacy": e.privacy, "malicious": e.attackers or nobody, "noise": noise,
         }  # fmt: skip
-        if self.name == "debug":
+        if self.name == PLAIN:
             return Debug(*parts, **how)
         from foltr.simulation.engines.local import Local  # loads numba
 
-        return Local(*parts, threads, **how)
+        return Local(*parts, threads=threads, **how)
+
+
+def kernels_of(engine: MakeEngine) -> Kernels:
+    """The kernels that compute a run's results: none in the plain engine."""
+    if engine.name == PLAIN:
+        return {}
+    from foltr.simulation.engines.twins import KERNELS  # loads numba
+
+    return KERNELS
 
 
 def from_system(client: int) -> Stream:
@@ -108,9 +119,11 @@ class RunOptions:
 USUAL = RunOptions()
 
 
-def compiling_notice() -> str:
-    """A line for the user if the kernels must be compiled first, which takes a while; else
-    nothing."""
+def compiling_notice(engine: str = ENGINES[0]) -> str:
+    """A line for the user if the engine's kernels must be compiled first, which takes a while;
+    else nothing."""
+    if engine == PLAIN:
+        return ""
     from foltr.kernels import COMPILING, nothing_compiled
 
     return COMPILING if nothing_compiled() else ""

@@ -90,12 +90,10 @@ def folders_of_foltr(path: Path) -> list[Path]:
 
 def made_with(e: Experiment, engine: str) -> dict[str, Any]:
     """The entries of environment.json that say which code makes this run here. A baseline has no
-    engine. In the plain engine, the arithmetic of robust rules and of attacks that look at
-    messages is compiled; the mean is a plain sum, which every compiler rounds alike."""
+    engine, and the plain engine no compiled code."""
     if e.baseline is not None:
         return {ENGINE: None, COMPILED: None}
-    plain_server = e.aggregator.is_mean and (e.attack is None or not e.attack.rewrites)
-    if engine == PLAIN and plain_server:
+    if engine == PLAIN:
         return {ENGINE: engine, COMPILED: None}
     from foltr.kernels.compiler import target, versions  # loads numba
 
@@ -119,6 +117,8 @@ def difference(before: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     engines = before.get(ENGINE), here.get(ENGINE)
     if None not in engines and (engines[0] == PLAIN) != (engines[1] == PLAIN):
         return f"the {engines[0]} engine, here {engines[1]}"
+    if engines == (PLAIN, PLAIN) and bool(before.get(COMPILED)) != bool(here.get(COMPILED)):
+        return "robust rules and attacks by kernels, here plainly"  # until now
     old, new = recorded(before), recorded(here)
     if old is None or new is None:
         return ""

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from foltr.core.compiled import uses_kernels
 from foltr.core.system.lock import Claim
 from foltr.simulation.runs.folder import Folder
 
@@ -61,13 +62,15 @@ class Interruptions:
         self.folder, self.stop, self.claim = folder, stop, claim
         self.asked = 0  # the signal that asked to stop
         self.under_way = False  # before the end of a round there is nothing new to save
+        self._after_compiling: Callable[[Callable[[], None]], bool] = lambda act: False
         self._ours = ExitStack()
 
     def __enter__(self) -> Interruptions:
         if self.folder is not None and self.stop is None:
-            from foltr.kernels import after_compiling  # loads numba, before a signal can
+            if uses_kernels():
+                from foltr.kernels import after_compiling  # loads numba, before a signal can
 
-            self._after_compiling = after_compiling
+                self._after_compiling = after_compiling
             self._ours.enter_context(on_signals(self._ask))
         return self
 

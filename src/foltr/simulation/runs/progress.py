@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 from rich.console import Console, Group
@@ -36,8 +37,9 @@ def label_of(e: Experiment) -> str:
 class RunProgress(LivePanel):
     """Called while a run is made; shows something a few times a second."""
 
-    def __init__(self, label: str, quiet: bool = False) -> None:
-        super().__init__(quiet, PANEL_SECONDS, LINE_SECONDS, compiling_notice)
+    def __init__(self, label: str, quiet: bool = False, engine: str = "local") -> None:
+        notice = partial(compiling_notice, engine)
+        super().__init__(quiet, PANEL_SECONDS, LINE_SECONDS, notice)
         self.label = label
         # when the first round ended, and its number: that round may have compiled kernels
         self.first: tuple[float, int] | None = None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.compiled import using
 from foltr.core.errors import require
 from foltr.core.system.files import given_path
 from foltr.core.system.lock import Claim
@@ -26,7 +27,7 @@ from foltr.privacy.guarantee import ledger_of
 from foltr.simulation.evaluation import Evaluator
 from foltr.simulation.runs.columns import CODES, MEASURES, VALIDATION, Metrics
 from foltr.simulation.runs.context import Context, Scores
-from foltr.simulation.runs.execution import USUAL, RunOptions
+from foltr.simulation.runs.execution import USUAL, RunOptions, kernels_of
 from foltr.simulation.runs.folder import Damaged, Folder
 from foltr.simulation.runs.identity import ENGINE, difference, other_code_note
 from foltr.simulation.runs.interruptions import Interruptions
@@ -82,10 +83,11 @@ class Run:
 
     def result(self) -> Result:
         """The run: found finished, or made, and logged."""
-        if not self.options.log:
-            return self._result()
-        with self.log:
-            return self.log.finished(self._result())
+        with using(kernels_of(self.context.engine)):
+            if not self.options.log:
+                return self._result()
+            with self.log:
+                return self.log.finished(self._result())
 
     def _result(self) -> Result:
         if self.folder is not None:

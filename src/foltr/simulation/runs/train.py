@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from foltr.core import Array, Cohort, Engine, Observed
+from foltr.core.compiled import uses_kernels
 from foltr.core.errors import require, shown
 from foltr.core.federation import Delivery, Participants, Server, State, federate
 from foltr.core.seeds import stream
@@ -295,7 +296,7 @@ def stretch_of(stage: Stage, dim: int) -> Stretch | None:
     """What makes rounds of this stage in compiled stretches. None where nothing does (a note then
     names what is missing), or where threads over the clients of a round are faster."""
     choose, engine = stage.choose, stage.engine
-    if not isinstance(choose, Participants):
+    if not uses_kernels() or not isinstance(choose, Participants):
         return None
     from foltr.simulation.engines.local import Local  # loads numba
 

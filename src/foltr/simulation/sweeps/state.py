@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,8 +222,8 @@ class SweepPanel(LivePanel):
     """A panel redrawn in place, or a line now and then. Called with the state of a sweep, about
     twice a second."""
 
-    def __init__(self, title: str, quiet: bool) -> None:
-        super().__init__(quiet, 0.0, LINE_SECONDS, compiling_notice)
+    def __init__(self, title: str, quiet: bool, engine: str = "local") -> None:
+        super().__init__(quiet, 0.0, LINE_SECONDS, partial(compiling_notice, engine))
         self.title, self.last = title, ""
 
     def __call__(self, state: SweepState) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
 from foltr.components.aggregators.centered_clipping import CenteredClipping
 from foltr.components.aggregators.fltrust import FLTrust
 from foltr.components.aggregators.gated import FEW, Gated
@@ -25,6 +25,8 @@ from foltr.experiment import Experiment
 from foltr.experiment.malicious import Malicious
 from foltr.simulation.runs.setup import delivery_of, engine_of, population_of
 from property_settings import examples
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 def noise(n, d, t, seed=1):

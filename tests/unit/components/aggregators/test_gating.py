@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators import gated as gating
+from foltr.core.compiled import using
 from foltr.core.seeds import stream
 from foltr.kernels import rules as kernel
+from foltr.simulation.engines.twins import KERNELS
 
 BOUNDS = (0.9, 4.0, 2.0, 2.5)
 
@@ -34,8 +36,9 @@ def test_the_kernel_does_what_the_definition_says(n, d, dtype, kind):
     for t in range(12):
         updates = drawn(n, d, t, kind).astype(dtype)
         single = ~gating.copies(updates)
-        one = gating.by_definition.look(updates, single, BOUNDS, *plain)
-        two = gating.look(updates, single, BOUNDS, *compiled)
+        one = gating.look(updates, single, BOUNDS, *plain)
+        with using(KERNELS):
+            two = gating.look(updates, single, BOUNDS, *compiled)
         np.testing.assert_array_equal(one, two)
         for a, b in zip(plain, compiled, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12 * max(1.0, np.abs(a).max()))

@@ -25,6 +25,8 @@ from foltr.core.seeds import stream
 from foltr.core.spec import aggregators
 from property_settings import examples
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 TWO = [  # rules that assume two attackers, for cohorts of eleven
     Krum(malicious=2),
     Krum(malicious=2, squared=True),

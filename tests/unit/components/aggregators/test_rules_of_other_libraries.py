@@ -20,6 +20,8 @@ from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort
 from foltr.core.seeds import stream
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 CASES = [
     (n, m, seed) for n, m in ((7, 1), (10, 1), (11, 2), (23, 5), (40, 3)) for seed in range(4)
 ]

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from asking import asked_of
 from foltr.components.aggregators.krum import Krum, MultiKrum
-from foltr.components.attacks._crafting import LEAST, away, by_definition, picked
+from foltr.components.attacks._crafting import LEAST, away, picked
 from foltr.components.attacks.fang import FangKrum, FangMultiKrum
 from foltr.core import Cohort
-from foltr.core.cohorts import by_definition as plain
+from foltr.core import cohorts as plain
 from foltr.core.seeds import stream
+from foltr.simulation.engines.twins import KERNELS
 from property_settings import examples
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+by_kernel = KERNELS[picked]
 SEEDS = st.integers(0, 2**40)
 squares = pytest.mark.parametrize("squared", [False, True])
 
@@ -47,7 +51,7 @@ def test_full_knowledge_finds_what_the_definition_finds(squared, seed, m, more, 
     honest = normals(seed, n - m, d, shift)
     for kept in (1, n - m):
         args = honest, signs_of(honest), m, m, n - m - 2, kept, squared, None
-        (scale, copies), (expected, as_many) = picked(*args), by_definition.picked(*args)
+        (scale, copies), (expected, as_many) = by_kernel(*args), picked(*args)
         assert scale == pytest.approx(expected, rel=1e-6) and copies == as_many
 
 
@@ -64,7 +68,7 @@ def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shif
     own, nearest = normals(seed, m, d, shift), max(1, m - 2)
     for kept in (1, m):
         args = own, signs_of(own), 1, nearest + 1, nearest, kept, squared, start
-        assert picked(*args) == by_definition.picked(*args)
+        assert by_kernel(*args) == picked(*args)
         assert picked(*args)[1] > 0  # there always are enough copies
 
 
@@ -86,14 +90,18 @@ def test_beyond_the_bound_nothing_is_picked(squared, seed, m, d, untouched, fact
     )
     signs, scored = signs_of(honest), plain.krum_scores
     assert np.count_nonzero(signs) == d
-    r = scored(plain.distances(honest), n - m - 2, squared).min() / (n - 2 * m - 1)
+    r = scored(np.sqrt(plain.squared_distances(honest)), n - m - 2, squared).min() / (
+        n - 2 * m - 1
+    )
     longest = np.sqrt(np.square(honest, dtype=float).sum(axis=1)).max()
     bound = ((math.sqrt(r) if squared else r) + longest) / math.sqrt(d)
-    for search in (picked, by_definition.picked):  # begin there
+    for search in (by_kernel, picked):  # begin there
         halvings = math.log2(bound / search(honest, signs, m, m, n - m - 2, 1, squared, None)[0])
         assert halvings == pytest.approx(round(halvings), abs=1e-6) and halvings > -1e-6
     crafted = np.tile(factor * bound * signs, (m, 1))
-    scores = scored(plain.distances(np.concatenate([honest, crafted])), n - m - 2, squared)
+    scores = scored(
+        np.sqrt(plain.squared_distances(np.concatenate([honest, crafted]))), n - m - 2, squared
+    )
     assert scores[: n - m].min() < scores[n - m]
 
 
@@ -133,7 +141,7 @@ def test_multi_krum_averages_all_crafted_updates(seed, m, d, shift):
     updates = c.updates.copy()
     updates[malicious] = crafted
     seen = c.sending(updates)
-    scores = plain.krum_scores(plain.distances(updates), 10 - m - 2)
+    scores = plain.krum_scores(np.sqrt(plain.squared_distances(updates)), 10 - m - 2)
     best = np.argsort(scores, kind="stable")[: 10 - m]
     assert set(np.flatnonzero(malicious)) <= set(best)
     np.testing.assert_allclose(
@@ -154,7 +162,7 @@ def test_updates_that_agree_or_are_nothing_end_the_search():
 def test_many_clients():
     honest = normals(3, 190, 8, 0.1)
     args = honest, signs_of(honest), 10, 10, 188, 1, False, None
-    (scale, copies), (expected, as_many) = picked(*args), by_definition.picked(*args)
+    (scale, copies), (expected, as_many) = by_kernel(*args), picked(*args)
     assert scale == pytest.approx(expected) and copies == as_many
 
 

@@ -15,6 +15,8 @@ from foltr.core.errors import Mistake
 from foltr.core.seeds import stream
 from foltr.core.spec import attacks
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 PARAMS = np.array([1.0, -1.0, 0.5], np.float32)
 ASK = asked_of(10, PARAMS)
 

@@ -11,6 +11,8 @@ from foltr.core.errors import Mistake
 from foltr.core.seeds import stream
 from foltr.core.spec import aggregators
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 RULES = aggregators.members()
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from asking import asked_of
 from foltr.components.attacks._crafting import away
 from foltr.components.attacks.min_max import MinMax, MinSum
-from foltr.core import Cohort
-from foltr.core.cohorts import by_definition
+from foltr.core import Cohort, cohorts
 from foltr.core.seeds import stream
 from property_settings import examples
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 ROUNDS = {
     "seed": st.integers(0, 2**40),
@@ -26,12 +27,16 @@ ROUNDS = {
 
 def farthest(x, known):
     """What Min-Max limits: the largest distance to a known update, and that of two known ones."""
-    return np.sqrt(np.square(known - x).sum(axis=1)).max(), by_definition.distances(known).max()
+    return np.sqrt(np.square(known - x).sum(axis=1)).max(), np.sqrt(
+        cohorts.squared_distances(known)
+    ).max()
 
 
 def in_all(x, known):
     """What Min-Sum limits."""
-    return np.square(known - x).sum(), np.square(by_definition.distances(known)).sum(axis=1).max()
+    return np.square(known - x).sum(), np.square(np.sqrt(cohorts.squared_distances(known))).sum(
+        axis=1
+    ).max()
 
 
 @pytest.mark.parametrize(("attack", "limited"), [(MinMax, farthest), (MinSum, in_all)])

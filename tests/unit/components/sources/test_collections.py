@@ -6,10 +6,7 @@ import sys
 import pytest
 
 from foltr.components.sources.intent_change import IntentChange
-from foltr.components.sources.istella_s import IstellaS
-from foltr.components.sources.letor4 import MQ2007
-from foltr.components.sources.microsoft import MSLR10K
-from foltr.components.sources.yahoo import Yahoo
+from foltr.components.sources.published import MQ2007, MSLR10K, IstellaS, Yahoo
 from foltr.core.errors import Mistake
 from foltr.core.spec import sources
 from foltr.data import catalogue

@@ -4,7 +4,7 @@ import numpy as np
 
 from foltr.components.sources.folder import Letor
 from foltr.components.sources.intents import Intents
-from foltr.components.sources.letor4 import MQ2008
+from foltr.components.sources.published import MQ2008
 from foltr.data import catalogue
 
 

@@ -21,7 +21,7 @@ def engine_with(kind, learner, sessions):
     partition = ByVolume(sessions=sessions)
     population = partition.population(data, Cascade(), 4, learner.sessions, 1)
     parts = learner, Linear(), population, 1, np.zeros((4, 0), np.float32)
-    return Debug(*parts) if kind == "debug" else Local(*parts, Threads(1))
+    return Debug(*parts) if kind == "debug" else Local(*parts, threads=Threads(1))
 
 
 @pytest.mark.parametrize("kind", ["debug", "local"])

@@ -94,17 +94,22 @@ def test_nor_on_another_kind_of_cpu(tmp_path, monkeypatch):
         SMALL.run(tmp_path)
 
 
-def test_the_plain_engine_does_not_depend_on_the_compiler(tmp_path, monkeypatch):
-    half_made(SMALL, tmp_path, monkeypatch, "debug")
+@pytest.mark.parametrize("rule", ["Mean()", "GeometricMedian()"])
+def test_the_plain_engine_does_not_depend_on_the_compiler(rule, tmp_path, monkeypatch):
+    e = replace(SMALL, aggregator=rule)
+    half_made(e, tmp_path, monkeypatch, "debug")
     monkeypatch.setattr(compiler, "versions", lambda: OTHER)
-    assert SMALL.run(tmp_path, engine="debug").final["notes"] == []
+    assert e.run(tmp_path, engine="debug").final["notes"] == []
 
 
-def test_but_its_robust_rules_do(tmp_path, monkeypatch):
+def test_half_of_a_plain_run_whose_rules_were_compiled_is_not_continued(tmp_path, monkeypatch):
+    """As foltr made them in the plain engine before it was plain."""
     median = replace(SMALL, aggregator="GeometricMedian()")
-    half_made(median, tmp_path, monkeypatch, "debug")
-    monkeypatch.setattr(compiler, "versions", lambda: OTHER)
-    with pytest.raises(Mistake, match="numba"):
+    folder = half_made(median, tmp_path, monkeypatch, "debug")
+    stored = json.loads((folder / ENVIRONMENT).read_text())
+    stored["compiled"] = made_with(SMALL, "local")["compiled"]
+    (folder / ENVIRONMENT).write_text(json.dumps(stored))
+    with pytest.raises(Mistake, match="rules and attacks by kernels, here plainly"):
         median.run(tmp_path, engine="debug")
 
 

@@ -179,7 +179,7 @@ def test_validation_queries_are_measured_beside_the_test_queries(tmp_path):
     # the same ranker on data whose test queries are those
     vali, params = SMALL.data.load("vali"), tuned.params.astype(np.float32)
     scores = vali.features @ params[: vali.width]
-    from foltr.components.measures.ndcg import nDCG
+    from foltr.components.measures.of_lists import nDCG
 
     evaluate = Evaluator(
         SMALL.ranker, vali, (), "skip", SMALL.seed, Threads(1), True, (nDCG(k=5),)

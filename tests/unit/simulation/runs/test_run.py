@@ -14,8 +14,10 @@ from numba.core import event
 
 import foltr.simulation.runs.train
 from foltr import kernels
+from foltr.core.compiled import using
 from foltr.core.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.simulation.engines.twins import KERNELS
 from foltr.simulation.runs.folder import Folder
 from foltr.simulation.runs.interruptions import Interruptions, Stopped
 from waiting import wait_until
@@ -148,7 +150,7 @@ def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(tmp_path, monkeypatch)
     monkeypatch.setattr(
         "foltr.kernels.after_compiling", lambda act: bool(waiting.append(act)) or True
     )
-    with Interruptions(Folder(tmp_path)) as interruptions:
+    with using(KERNELS), Interruptions(Folder(tmp_path)) as interruptions:
         signal.raise_signal(signal.SIGINT)
         assert len(waiting) == 1 and not interruptions.asked
         with pytest.raises(Stopped, match="stopped before a round ended"):
