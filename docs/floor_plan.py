@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "foltr"
 PICTURE = ROOT / "docs" / "floor-plan.svg"
 PRODUCTS = {"simulation", "deployment", "device"}
-UPWARDS = {("experiment", "simulation"), ("core", "kernels")}  # Experiment.run; core.cohorts
+UPWARDS = {("experiment", "simulation")}  # Experiment.run
 
 BOX_WIDTH, BOX_GAP, ROW_GAP = 290, 26, 34
 LINE_HEIGHT, TITLE_HEIGHT, PADDING = 15, 22, 10
