@@ -125,13 +125,6 @@ class AttackGrid:
     rules: dict[str, str]  # spec -> label; the plain rule first, then in the order of the runs
     attacks: dict[AttackColumn, str]  # -> label; by the number of malicious clients
 
-    def attacks_in(self, setting: GridSetting, malicious: int) -> list[AttackColumn]:
-        """The attacks of a setting by so many clients."""
-        seen = {attack for _, attack in setting.attacked}
-        return [
-            attack for attack in self.attacks if attack in seen and attack.malicious == malicious
-        ]
-
 
 def attack_grid(runs: Runs) -> AttackGrid | None:
     """None where no run has an attack, or all attacked runs have the same attack, number of
@@ -152,7 +145,16 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
         label = ", ".join(part for part in (study.condition_label(condition), outside) if part)
         config = next(iter(study.cell(method, condition).values())).config
         new = GridSetting(label, int(config.get("clients", 0)))
-        _add(settings.setdefault((condition, outside), new), config, values, matching)
+        setting = settings.setdefault((condition, outside), new)
+        spec, malicious = _rule_of(config), int(config.get("malicious", 0))
+        bare = _without_number(spec)
+        rule = bare if bare in matching else spec
+        if "attack" in config:
+            attack = _attack(str(config["attack"]), spec, malicious, bool(config.get("roaming")))
+            setting.attacked[rule, attack] = values
+            setting.specs[rule, malicious] = spec
+        else:
+            setting.honest.setdefault(rule, {})[spec] = values
     return _labelled([settings[place] for place in sorted(settings)])
 
 
@@ -162,20 +164,6 @@ def is_plain(rule: str) -> bool:
 
 def _rule_of(config: dict[str, Any]) -> str:
     return str(config.get("aggregator", PLAIN_RULE))
-
-
-def _add(
-    setting: GridSetting, config: dict[str, Any], values: CellValues, matching: set[str]
-) -> None:
-    spec, malicious = _rule_of(config), int(config.get("malicious", 0))
-    bare = _without_number(spec)
-    rule = bare if bare in matching else spec
-    if "attack" not in config:
-        setting.honest.setdefault(rule, {})[spec] = values
-    else:
-        attack = _attack(str(config["attack"]), spec, malicious, bool(config.get("roaming")))
-        setting.attacked[rule, attack] = values
-        setting.specs[rule, malicious] = spec
 
 
 def _without_number(spec: str) -> str:
@@ -319,7 +307,8 @@ def _best_rule(grid: AttackGrid, setting: GridSetting, attack: AttackColumn) -> 
 
 def _table(grid: AttackGrid, setting: GridSetting, malicious: int) -> Block:
     """One setting and number of malicious clients."""
-    attacks = grid.attacks_in(setting, malicious)
+    seen = {attack for _, attack in setting.attacked if attack.malicious == malicious}
+    attacks = [attack for attack in grid.attacks if attack in seen]
     rules = [
         rule for rule in grid.rules if any(setting.values(rule, attack) for attack in attacks)
     ]

@@ -77,8 +77,13 @@ def iid_against_skewed(runs: Runs) -> list[Block] | None:
     ]
     tables = [table for place in places if (table := _table(methods, tests, *place))]
     tables = [replace(table, folded=len(tables) > UNFOLDED) for table in tables]
+    no_remedy = {
+        place: other
+        for place, other in methods.references.items()
+        if place not in methods.untreated
+    }
     losses = {
-        measure: ReferenceComparison(methods.study, measure, methods.references_of_untreated)
+        measure: ReferenceComparison(methods.study, measure, no_remedy)
         for measure in SHARED_RANKER
         if measure in tests
     }
@@ -199,7 +204,7 @@ def _table(
         parts.append(f"Means over repetitions, with corrected p. {about_tests(compared)}")
     else:
         parts.append("Means over repetitions.")
-    alone = sum(at == c for _, at in methods.without_reference)
+    alone = sum(place[1] == c and place not in methods.references for place in methods.skewed)
     if alone and not of_clients:
         have = "methods have" if alone > 1 else "method has"
         parts.append(f"{alone} skewed {have} no run with IID data to compare with.")
@@ -252,16 +257,12 @@ class IidCounterparts:
     @cached_property
     def references(self) -> dict[Place, int]:
         """The IID counterpart of each skewed method, in every condition where both have runs."""
-        found = {place: self._counterpart(*place) for place in self._skewed}
+        found = {place: self._counterpart(*place) for place in self.skewed}
         return {place: other for place, other in found.items() if other is not None}
 
     @cached_property
-    def without_reference(self) -> list[Place]:
-        """The skewed methods that have no counterpart."""
-        return [place for place in self._skewed if place not in self.references]
-
-    @cached_property
-    def _skewed(self) -> list[Place]:
+    def skewed(self) -> list[Place]:
+        """The methods with skewed data, in every condition where they have runs."""
         return [place for place in self.study.cells if not is_iid(self.partition(place[0]))]
 
     @cached_property
@@ -277,13 +278,6 @@ class IidCounterparts:
                     if equal(self.partition(other), bare):
                         found[method, c] = other
         return found
-
-    @cached_property
-    def references_of_untreated(self) -> dict[Place, int]:
-        """The counterparts of the skewed methods that are no remedy."""
-        return {
-            place: other for place, other in self.references.items() if place not in self.untreated
-        }
 
     def partition(self, method: int) -> str:
         return str(self.study.configs[method].get("partition", IID))

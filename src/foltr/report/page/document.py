@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from foltr.report.page.content import content_without_curves
 from foltr.report.page.html_sections import comparison, matrix_tables, sections
@@ -52,37 +52,41 @@ TARGET = 470_000  # bytes of a page; curves get fewer points to stay below
 PLAIN_TABLES = 120_000
 
 
+class PageParts(NamedTuple):
+    """What fills the template of the page."""
+
+    title: str
+    sections: dict[str, str]
+    data: dict[str, Any] | None  # for the script
+
+
 def page(study: Study, made: datetime | None = None) -> str:
     """The page of a study. The larger the rest of the page, the fewer points its curves get."""
     content = {**content_without_curves(study, made), "curves": []}
-    title = str(content["title"])
-    room = TARGET - len(filled_template(*sections_and_data(content), title))
+    room = TARGET - len(filled_template(page_parts(content)))
     content["curves"] = packed_curves(study, min(BUDGET, room))
-    return filled_template(*sections_and_data(content), title)
+    return filled_template(page_parts(content))
 
 
-def sections_and_data(content: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+def page_parts(content: dict[str, Any]) -> PageParts:
     """The content as HTML sections, and as data for the script."""
     parts = sections(content)
     data = {name: content[name] for name in FOR_SCRIPT}
     if len(parts["matrix"]) > PLAIN_TABLES:
         data["panels"] = matrix_tables(content)
         parts["matrix"] = comparison(content, data["panels"][:1])
-    return parts, data
+    return PageParts(content["title"], parts, data)
 
 
-def filled_template(
-    parts: dict[str, str], data: dict[str, Any] | None, title: str, live: bool = False
-) -> str:
-    """The page of some sections, with the data for its script."""
+def filled_template(parts: PageParts, live: bool = False) -> str:
     script, style = asset(*SCRIPTS), asset(*STYLES)
     slots = {
-        **parts,
-        "title": escape(title),
+        **parts.sections,
+        "title": escape(parts.title),
         "policy": policy(script, style, live),
         "style": style,
         "script": script,
-        "data": compressed(data),
+        "data": compressed(parts.data),
         "live": "live" if live else "file",
         "licence": escape(asset("uplot.LICENSE")),
     }

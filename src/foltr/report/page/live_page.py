@@ -14,7 +14,7 @@ from typing import Any
 from foltr.core.errors import Mistake
 from foltr.core.system import web
 from foltr.report.page.content import page_content
-from foltr.report.page.document import filled_template, sections_and_data
+from foltr.report.page.document import PageParts, filled_template, page_parts
 from foltr.report.page.html_sections import waiting_sections
 from foltr.report.results import Runs
 from foltr.report.study import Study, study
@@ -54,7 +54,7 @@ class LivePage:
         self._trouble = ""  # the error that the reader sees
         self._load_error = ""  # why the page could not be made the last time
         self._boot, self._count = token_hex(4), 0  # two servers never share a version
-        self._show(waiting_sections(TITLE, "Reading the runs."), None, TITLE)
+        self._show(_waiting("Reading the runs."))
         self._done: int | None = None  # the number of finished runs when the page was made
         self._shown: tuple[list[str], str] | None = None  # the runs on the page, or its text
         self._rest_until = 0.0
@@ -89,7 +89,6 @@ class LivePage:
     def _make(self, done: int) -> str:
         """Make the sections and the data again if there are other runs. Returns the error, or
         ""."""
-        data: dict[str, Any] | None
         try:
             runs = self.load()
             names = [run.name for run in runs]
@@ -97,24 +96,18 @@ class LivePage:
             if (names, waiting) == self._shown:
                 self._done = done
                 return ""
-            if names:
-                content = page_content(self.sort(runs))
-                sections, data = sections_and_data(content)
-                title = str(content["title"])
-            else:
-                sections, data = waiting_sections(TITLE, waiting), None
-                title = TITLE
+            parts = page_parts(page_content(self.sort(runs))) if names else _waiting(waiting)
         except (Mistake, OSError) as error:
             return str(error)
         with self._lock:
             self._done, self._shown = done, (names, waiting)
-            self._show(sections, data, title)
+            self._show(parts)
         return ""
 
-    def _show(self, sections: dict[str, str], data: dict[str, Any] | None, title: str) -> None:
+    def _show(self, parts: PageParts) -> None:
         self._count += 1
-        self._sections, self._data, self._title = sections, data, title
-        content = {"version": self.version, "title": title, "sections": sections, "data": data}
+        self._parts = parts
+        content = {"version": self.version, **parts._asdict()}
         self._content_json = json.dumps(content, allow_nan=False, separators=(",", ":"))
 
     @property
@@ -128,7 +121,7 @@ class LivePage:
 
     def page(self) -> str:
         with self._lock:
-            return filled_template(self._sections, self._data, self._title, live=True)
+            return filled_template(self._parts, live=True)
 
     def progress_now(self) -> dict[str, Any]:
         """The progress as an event sends it: with the version of the page, whether the sweep is
@@ -150,6 +143,10 @@ class LivePage:
     def _has_died(self) -> bool:
         started = self._thread.ident is not None
         return started and not self._thread.is_alive() and not self._stop.is_set()
+
+
+def _waiting(message: str) -> PageParts:
+    return PageParts(TITLE, waiting_sections(TITLE, message), None)
 
 
 def serve(

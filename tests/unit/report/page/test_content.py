@@ -23,7 +23,7 @@ from foltr.report.chapters.registry import Block, Cell, Chapter
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
 from foltr.report.page.content import page_content
-from foltr.report.page.document import sections_and_data
+from foltr.report.page.document import page_parts
 from foltr.report.page.html_sections import sections
 from foltr.report.page.packed_curves import UNKNOWN, packed_curves
 from foltr.report.provenance import command, quoted
@@ -467,7 +467,7 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
         ("Two", "Attacks <1>", True),
         ("Three", "", False),
     ]
-    parts, data = sections_and_data(told)
+    _, parts, data = page_parts(told)
     json.dumps(data, allow_nan=False)
     assert parts["notes"].count("<h3>") == 1 and "<table class=plain>" in parts["notes"]
     assert parts["results"].count("<h2") == 1 and "Attacks &lt;1&gt;</h2>" in parts["results"]
