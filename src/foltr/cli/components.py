@@ -53,17 +53,16 @@ def show(
     for registry, option in families().items():
         if name in (registry.folder, option):
             raise Mistake(f"{name} is a family of components: write foltr list {name}")
-    known = name == "Experiment"
-    family, cls = ("experiment", Experiment) if known else _found(find(name))
+    if name != "Experiment":
+        registry, cls = find(name)
+        family = registry.family
+    else:
+        family, cls = "experiment", Experiment
     print(f"{name} ({family}{'' if fields(cls) else ', no fields'})\n")
     width = min(95, shutil.get_terminal_size().columns)
     before, after = (wrapped(part, width) for part in around_fields(cls))
     parts = ["\n".join(explained_fields(cls, width)), after]
     print("\n\n".join(filter(None, [before, *parts])))
-
-
-def _found(found: tuple[Registry, type]) -> tuple[str, type]:
-    return found[0].family, found[1]
 
 
 def explained_fields(cls: type, width: int) -> Iterator[str]:

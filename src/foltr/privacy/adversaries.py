@@ -178,7 +178,7 @@ def _guarantees(
     lack noise, a change in one round may change all later rounds."""
     rounds = tuple(dict.fromkeys(seen))
     whole = [
-        tuple((event, count) for events, count in zip(rounds, counts, strict=True) if count
+        tuple((event, times) for events, times in zip(rounds, counts, strict=True) if times
               for event in events)
         for counts in _busiest(seen, rounds, given.counts)
     ]  # fmt: skip
