@@ -21,8 +21,12 @@ import secrets
 import socket
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 from foltr.core.errors import Mistake, require
@@ -231,3 +235,30 @@ def served(
         server.should_exit = True
         thread.join(5.0)
         opened.close()
+
+
+@cache
+def asset(*names: str, of: str = "foltr.core.system") -> str:
+    """The content of files of a package's `assets`, one after the other. Those of this package
+    are shared by several pages."""
+    folder = files(of) / "assets"
+    return "\n".join((folder / name).read_text(encoding="utf-8").strip() for name in names)
+
+
+def policy(script: str, style: str, live: bool) -> str:
+    """The content policy of a page with this script and this style sheet. A live page may fetch
+    from its own server."""
+    rules = (
+        "default-src 'none'",
+        f"script-src {_hashed(script)}",
+        f"style-src {_hashed(style)}",
+        "connect-src 'self'" if live else "connect-src 'none'",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

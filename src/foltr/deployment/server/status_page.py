@@ -20,13 +20,13 @@ from typing import Any
 from foltr.core.errors import Mistake
 from foltr.core.system import web
 from foltr.core.system.files import strict_json
+from foltr.core.system.web import asset, policy
 from foltr.deployment.monitoring import Health, Monitor
 from foltr.deployment.server.board import Board
 from foltr.deployment.server.health import families
 from foltr.deployment.server.status_html import line, sections
-from foltr.report.page.document import asset, policy
 
-STYLES, SCRIPTS = ("uplot.css", "page.css"), ("uplot.js", "base.js")  # of the report
+STYLES, SCRIPTS = ("uplot.css", "page.css"), ("uplot.js", "base.js")  # shared with reports
 OWN = "foltr.deployment.server"
 OTHER_PORT = 'choose another by status = "HOST:PORT" in [server], or "none" for no page'
 

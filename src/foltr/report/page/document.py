@@ -10,20 +10,18 @@ import json
 import re
 from base64 import b64encode
 from datetime import datetime
-from functools import cache
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from typing import Any, NamedTuple
 
+from foltr.core.system.web import asset, policy
 from foltr.report.page.content import content_without_curves
 from foltr.report.page.html_sections import comparison, matrix_tables, sections
 from foltr.report.page.packed_curves import BUDGET, packed_curves
 from foltr.report.study import Study
 
-SCRIPTS = (  # in this order
-    "uplot.js",
-    "base.js",
+OWN = "foltr.report.page"  # whose `assets` are those of this page alone
+SHARED_SCRIPTS = ("uplot.js", "base.js")
+SCRIPTS = (  # in this order, after the shared ones
     "curves.js",
     "charts.js",
     "legend.js",
@@ -33,7 +31,7 @@ SCRIPTS = (  # in this order
     "live.js",
     "start.js",
 )
-STYLES = ("uplot.css", "page.css")
+SHARED_STYLES = ("uplot.css", "page.css")
 FOR_SCRIPT = (  # the parts of the content that the script needs
     "title",
     "baseline",
@@ -79,7 +77,8 @@ def page_parts(content: dict[str, Any]) -> PageParts:
 
 
 def filled_template(parts: PageParts, live: bool = False) -> str:
-    script, style = asset(*SCRIPTS), asset(*STYLES)
+    script = asset(*SHARED_SCRIPTS) + "\n" + asset(*SCRIPTS, of=OWN)
+    style = asset(*SHARED_STYLES)
     slots = {
         **parts.sections,
         "title": escape(parts.title),
@@ -90,7 +89,7 @@ def filled_template(parts: PageParts, live: bool = False) -> str:
         "live": "live" if live else "file",
         "licence": escape(asset("uplot.LICENSE")),
     }
-    whole = re.sub(r"\{\{(\w+)\}\}", lambda slot: slots[slot[1]], asset("page.html"))
+    whole = re.sub(r"\{\{(\w+)\}\}", lambda slot: slots[slot[1]], asset("page.html", of=OWN))
     # names of files may hold bytes that are no character
     return whole.encode("utf-8", "backslashreplace").decode()
 
@@ -99,29 +98,3 @@ def compressed(data: Any) -> str:
     """JSON, compressed by gzip, in base64: no character of it has a meaning in HTML."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
-@cache
-def asset(*names: str, of: str = "foltr.report.page") -> str:
-    """The content of some files of a package's `assets`, one after the other."""
-    folder = files(of) / "assets"
-    return "\n".join((folder / name).read_text(encoding="utf-8").strip() for name in names)
-
-
-def policy(script: str, style: str, live: bool) -> str:
-    """The content policy of a page with this script and this style sheet. A live page may fetch
-    from its own server."""
-    rules = (
-        "default-src 'none'",
-        f"script-src {_hashed(script)}",
-        f"style-src {_hashed(style)}",
-        "connect-src 'self'" if live else "connect-src 'none'",
-        "img-src data: blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(rules)
-
-
-def _hashed(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -16,8 +16,9 @@ from made_runs import KINDS, grid, luck, made_run, made_runs
 
 from foltr.core.errors import Mistake
 from foltr.core.system.files import write_whole
+from foltr.core.system.web import asset
 from foltr.report.page.content import page_content
-from foltr.report.page.document import PLAIN_TABLES, asset, page
+from foltr.report.page.document import PLAIN_TABLES, page
 from foltr.report.results import Runs, Skipped
 from foltr.report.study import study
 
