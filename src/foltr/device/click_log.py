@@ -192,10 +192,9 @@ class ClickLog(IndexFile):
             for teams, order in reversed(rows)
         ]
 
-    def learned(self, epoch: int | None = None) -> int:
-        """The number of searches that were learned from, in one epoch or ever."""
-        which, values = ("", ()) if epoch is None else (" and epoch = ?", (epoch,))
-        ((count,),) = self._rows(f"select count(*) from search where learned = 1{which}", values)
+    def learned(self) -> int:
+        """The number of searches that were learned from."""
+        ((count,),) = self._rows("select count(*) from search where learned = 1")
         return int(count)
 
     def counts(self) -> tuple[int, int]:

@@ -123,8 +123,8 @@ def _read(
     left = list(reversed(changed))
     try:
         while left:
-            until = time.monotonic() + SECONDS
             with index.batch():
+                until = time.monotonic() + SECONDS  # however long others have written
                 while left and time.monotonic() < until:
                     _store(index, left.pop(), work)
             tell(work)

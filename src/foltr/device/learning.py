@@ -99,9 +99,11 @@ class LocalRanker:
                 f" {self.ranker!r} and {len(NAMES)} features: clear what was learned"
             )
         self.start = self.start_of(self.epoch)
-        self.sofar = self._after(self.start, self.log.of_epoch(self.epoch.epoch))
+        searches = self.log.of_epoch(self.epoch.epoch)
+        self.sofar = self._after(self.start, searches)
+        self.epoch_searches = len(searches)
         self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
-        self.made = self.log.learned()
+        self.made = self.log.learned()  # of all epochs
 
     @property
     def epoch_now(self) -> Epoch:
@@ -169,7 +171,8 @@ class LocalRanker:
         """Close a search of this epoch, and learn from it."""
         closed = self.log.close_search(search.id)
         self.sofar = self.learner.step(self.start, self.sofar, *closed.session)
-        self.made = self.log.learned()
+        self.epoch_searches += 1
+        self.made += 1
         if closed.shown_by == "mixed":
             self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
 
@@ -179,7 +182,7 @@ class LocalRanker:
         """Of a device without a federation: begin a new epoch, if this one has all its searches.
         Returns whether it did."""
         whole, (n, t, params, _) = self.learner.sessions, self.epoch
-        if self.log.learned(n) < whole:
+        if self.epoch_searches < whole:
             return False
         update, memory = self._finished(self.epoch, self.log.of_epoch(n)[:whole])
         self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)

@@ -104,7 +104,7 @@ def main() -> None:
     except (ImportError, ValueError, OSError):  # Windows; a system without this limit
         pass
     # whoever started this process may be gone
-    end_after = getattr(signal, "alarm", lambda seconds: None)  # Windows has none
+    end_after = vars(signal).get("alarm", lambda seconds: None)  # Windows has none
     for line in sys.stdin.buffer:
         name, size = json.loads(line)
         data = sys.stdin.buffer.read(size)

@@ -75,13 +75,13 @@ class Records(StateFile):
         text, for an error message. `with_log`: the clients learn from logs of searches."""
         super().__init__(path, "the node's records", CLIENTS + NORMS)
         self._seen = self.changes
-        self._convert(with_log)
         if not self.pin("federation", federation):
             raise Mistake(
                 f"{path} belongs to another federation{self._differences(differs)}: restore the"
                 " settings, or use another state folder. There, clients start with a whole budget,"
                 " whatever they have spent here"
             )
+        self._convert(with_log)
         if text:
             self.set_about("agreement", text.encode())
 

@@ -265,6 +265,15 @@ def test_an_earlier_file_without_a_position_is_refused_and_not_changed(path, las
     assert content_of(path) == before
 
 
+def test_an_earlier_file_of_another_federation_is_refused_and_not_changed(path):
+    Records(path, FEDERATION).keep([with_position(1, 0, 50)])
+    store_as_before(path)
+    before = content_of(path)
+    with pytest.raises(Mistake, match="another federation"):
+        Records(path, OTHER)
+    assert content_of(path) == before
+
+
 def test_simulations_keep_records_in_memory():
     records = Records(None, FEDERATION)
     records.keep([record(1)], {1: 3.0})
