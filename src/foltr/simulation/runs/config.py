@@ -136,7 +136,10 @@ def _with_base(
     """The content of a file and of its base, and the Python files that they name. `above` are the
     files whose base it is."""
     own = read(path, beside)
-    named, base = _named_files(own, path), own.pop("base", None)
+    used, base = own.pop("use", []), own.pop("base", None)
+    if not isinstance(used, list) or not all(isinstance(u, str) and "\0" not in u for u in used):
+        raise Mistake(f"{path}: use must be a list of paths, got {used!r}")
+    named = [path.parent / name for name in used]
     if base is None:
         return own, named
     if not isinstance(base, str) or not base or "\0" in base:
@@ -178,16 +181,6 @@ def load_finished(folder: Path, code: Code) -> Experiment:
     return load_experiment(file, replace(code, hashes=known))
 
 
-def _named_files(content: dict[str, Any], path: Path | None) -> list[Path]:
-    """Takes `use` out of a file's content; relative paths start at the file."""
-    named = content.pop("use", [])
-    if not isinstance(named, list) or not all(
-        isinstance(name, str) and "\0" not in name for name in named
-    ):
-        raise Mistake(f"{path}: use must be a list of paths, got {named!r}")
-    return [Path(path or ".").parent / name for name in named]
-
-
 def flat(table: dict[str, Any], before: str = "") -> Values:
     """Nested tables with dotted names: {"learner": {"sessions": 4}} becomes {"learner.sessions":
     4}."""
@@ -208,11 +201,7 @@ def overridden(values: Values, given: Values) -> Values:
 
 def without(values: Values, given: Iterable[str]) -> Values:
     """`values` without those of the fields that are `given`, or that lie inside of them."""
-    return {
-        name: value
-        for name, value in values.items()
-        if not any(name == other or name.startswith(f"{other}.") for other in given)
-    }
+    return {name: value for name, value in values.items() if replaced_by(name, given) is None}
 
 
 def replaced_by(name: str, others: Iterable[str]) -> str | None:

@@ -177,13 +177,12 @@ class Context:
         if self.experiment.baseline is not None:
             where = self.folder and self.folder.path
             raise Mistake(f"{where} has no results per query: delete it to make it again")
-        self.keep_query_scores(self.on_test.scores(params))
+        self.keep_query_values(self.on_test.per_query(params.astype(np.float32)))
 
-    def keep_query_scores(self, scores: Array) -> None:
-        """The same for any scores of the documents."""
+    def keep_query_values(self, values: Array) -> None:
         assert self.folder is not None
         ids = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
-        self.folder.keep_queries(ids, self.on_test.measures, self.on_test.of_scores(scores))
+        self.folder.keep_queries(ids, self.on_test.measures, values)
 
     def final(
         self, metrics: Metrics, seconds: tuple[float, float], notes: tuple[str, ...]

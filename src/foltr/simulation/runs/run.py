@@ -271,5 +271,5 @@ def fit_baseline(run: Context, baseline: Baseline) -> Result:
     if run.folder is not None:
         run.folder.open(run.files())
         if run.per_query:
-            run.keep_query_scores(scores(run.on_test))
+            run.keep_query_values(run.on_test.of_scores(scores(run.on_test)))
     return run.result(params, metrics, final)

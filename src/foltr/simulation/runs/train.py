@@ -44,6 +44,7 @@ class Stage:
     choose: Callable[[int], Array]
     delivery: Delivery
     seed: int
+    stretch: Stretch | None = None  # what makes several of these rounds in one compiled call
 
 
 def train(run: Context, interruptions: Interruptions) -> tuple[Result, History | None]:
@@ -75,12 +76,11 @@ def follow(recorder: Recorder, start: Callable[[], Array]) -> State:
     # measures of every round, which look at messages
     one_by_one = run.engine.checkpoint_seconds == 0.0 or bool(recorder.online)
     for stage in recorder.stages:
+        if not one_by_one:
+            stage = replace(stage, stretch=stretch_of(stage, len(state.params)))
         recorder.stage = stage
-        stretch = None if one_by_one else stretch_of(stage, len(state.params))
-        if stretch is None:
-            state = plain_rounds(stage, state, recorder)
-        else:
-            state = fused_rounds(stage, state, recorder, stretch)
+        make_rounds = plain_rounds if stage.stretch is None else fused_rounds
+        state = make_rounds(stage, state, recorder)
     if recorder.history is not None:
         recorder.history.flush()
     return state
@@ -95,10 +95,11 @@ def plain_rounds(stage: Stage, state: State, recorder: Recorder) -> State:
     return state
 
 
-def fused_rounds(stage: Stage, state: State, recorder: Recorder, stretch: Stretch) -> State:
+def fused_rounds(stage: Stage, state: State, recorder: Recorder) -> State:
     """The rounds of a stage, as many in one compiled call as fit in STRETCH_SECONDS. A round whose
     messages are stored, and one that a stretch leaves to the definition, is made by `federate`."""
-    count = 1
+    count, stretch = 1, stage.stretch
+    assert stretch is not None
     while state.t < stage.until and not recorder.lost_patience:
         wanted = min(count, stretch.most, recorder.next_stop(state.t) - state.t)
         made = 0
@@ -110,7 +111,7 @@ def fused_rounds(stage: Stage, state: State, recorder: Recorder, stretch: Stretc
             count = max(1, min(4 * count, int(STRETCH_SECONDS / spent)))
             if made:
                 recorder.fused(state, seen)
-        if not wanted or made < wanted:
+        if made < max(1, wanted):
             state = by_definition(stage, state, recorder, state.t + 1)
     return state
 

@@ -11,7 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from foltr.core.errors import Mistake, did_you_mean, require
+from foltr.core.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
 from foltr.simulation.runs.columns import Metrics
 from foltr.simulation.runs.config import fields_of, written
@@ -53,9 +53,10 @@ class Log:
     """The logs of one run. It watches the run, and is told its result."""
 
     def __init__(self, names: str | Sequence[str], e: Experiment, folder: Path | None) -> None:
-        self.names, self.experiment, self.folder = checked_logs(names), e, folder
-        kept = "a log belongs to a run that is kept: give out=..."
-        require(folder is not None, kept)
+        self.names, self.experiment = checked_logs(names), e
+        if folder is None:
+            raise Mistake("a log belongs to a run that is kept: give out=...")
+        self.folder = folder
         self._sinks: dict[str, Sink] = {}
         self._next: dict[str, int] = {}  # the first round that a sink lacks
         self._latest: Metrics | None = None
@@ -66,7 +67,6 @@ class Log:
         yet."""
         self._opened = True
         for name in self.names:
-            assert self.folder is not None
             toml, config = written(self.experiment), self.experiment.config()
             fields = dict(pair for each in config.items() for pair in fields_of(*each))
             try:
