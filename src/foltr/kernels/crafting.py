@@ -319,7 +319,7 @@ def disguised(addresses, numbers, key, clients, malicious, params, updates):
 
 
 # The search for a message that Krum selects: the compiled twin of
-# `components/attacks/_crafting.py`.
+# `components/attacks/fang.py`.
 
 
 @kernel(fastmath=SUMS, inner=True)
@@ -379,7 +379,7 @@ def _bound(sums, squares, nearest, copies, squared, signed):
 @kernel(by_address=True)
 def picked(updates, signs, fewest, most, nearest, kept, squared, start, least, found):
     """Fill found (1,) with lambda, and return the copies, as in
-    `foltr.components.attacks._crafting.picked`."""
+    `foltr.components.attacks.fang.picked`."""
     never_inlined()
     b, d = updates.shape
     apart, sums = np.empty((b, b)), np.empty((b, b))

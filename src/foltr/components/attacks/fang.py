@@ -1,20 +1,69 @@
-"""The base of the attacks of Fang et al. on Krum and on Multi-Krum."""
+"""The attacks of Fang et al. on Krum, on Multi-Krum, and on trimmed mean and median."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import isfinite, sqrt
 from typing import Literal
 
 import numpy as np
 
-from foltr.components.attacks._crafting import against_krum, alike, mean, others, spread
+from foltr.components.attacks._crafting import alike, mean, others, spread
 from foltr.core import Array, Ask, Cohort
-from foltr.core.cohorts import check_pairs
+from foltr.core.cohorts import check_pairs, krum_scores_of, lengths
+from foltr.core.compiled import replaceable
 from foltr.core.errors import require
 from foltr.core.kinds import HasKnowledge
 from foltr.core.seeds import Stream
 from foltr.core.spec import attack
+
+LEAST = 1e-5  # the smallest lambda tried
+
+
+def length(signs: Array) -> float:
+    """The L2 norm of a vector of signs: the root of how many are not 0, or 1 if all are 0."""
+    return sqrt(int(np.count_nonzero(signs)) or 1)
+
+
+@replaceable
+def picked(
+    updates: Array,
+    signs: Array,
+    fewest: int,
+    most: int,
+    nearest: int,
+    kept: int,
+    squared: bool,
+    start: float | None,
+) -> tuple[float, int]:
+    """Search the scale lambda and the number of copies c of the message lambda x signs that Krum
+    selects.
+
+    c runs over fewest .. most; for each c, lambda is start, start / 2, ... down to 1e-5. The
+    result is the first (lambda, c) for which the c copies beside `updates` (b, d) are among the
+    `kept` lowest Krum scores (for c > kept: fill all of them). Copies lose ties. If there is none,
+    the result is the first lambda below 1e-5, and c = 0; a start that is not finite is the result
+    itself.
+
+    A score is the sum of the `nearest` <= b smallest distances to others, or of their squares
+    (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
+    copies: (r + max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r, or with squares (nearest +
+    1 - fewest) r^2, is the smallest score among `updates` alone."""
+    b = len(updates)
+    if start is None:
+        r = krum_scores_of(updates, nearest, squared).min() / (nearest + 1 - fewest)
+        start = float(((sqrt(r) if squared else r) + lengths(updates).max()) / length(signs))
+    scale = start
+    for copies in range(fewest, most + 1) if isfinite(start) else ():
+        scale = start
+        while scale >= LEAST:
+            crafted = np.tile(scale * signs, (copies, 1))
+            scores = krum_scores_of(np.concatenate([updates, crafted]), nearest, squared)
+            if (scores[:b] <= scores[b]).sum() <= max(0, kept - copies):
+                return scale, copies
+            scale /= 2.0
+    return scale, 0
 
 
 @dataclass(frozen=True)
@@ -53,10 +102,19 @@ class AgainstKrum(HasKnowledge):
         )
 
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
-        signs, scale = against_krum(
-            cohort, malicious, self.knowledge, self.multi, self.squared, self.start
-        )
-        return alike(scale * signs, int(malicious.sum()))
+        own = cohort.updates[malicious]
+        n, m = len(cohort), len(own)
+        if self.knowledge == "all" and n > 2 * m + 1:
+            updates, copies, nearest = others(cohort, malicious), (m, m), n - m - 2
+            signs, start = -np.sign(mean(cohort.updates)), None
+        else:
+            nearest = max(1, m - 2)
+            updates, copies = own, (1, nearest + 1)
+            signs = -np.sign(mean(own))
+            start = self.start * float(lengths(own).mean()) / length(signs)
+        kept = len(updates) if self.multi else 1
+        scale, _ = picked(updates, signs, *copies, nearest, kept, self.squared, start)
+        return alike(scale * signs, m)
 
 
 # Local model poisoning against Krum.

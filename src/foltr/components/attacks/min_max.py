@@ -1,15 +1,47 @@
-"""Min-Max: a shift limited by the largest distance between known updates."""
+"""Min-Max and Min-Sum: a shift of the mean update, limited by the distances between known
+updates."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from foltr.components.attacks._crafting import AlongADirection
-from foltr.core import Array
+from foltr.components.attacks._crafting import alike, away, known, mean
+from foltr.core import Array, Ask, Cohort
 from foltr.core.cohorts import check_pairs, distances, lengths
+from foltr.core.kinds import HasKnowledge
+from foltr.core.seeds import Stream
 from foltr.core.spec import attack
+
+
+@dataclass(frozen=True)
+class AlongADirection(HasKnowledge):
+    """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
+    gamma."""
+
+    direction: Literal["std", "unit", "sign"] = "std"
+    knowledge: Literal["own", "all"] = "all"
+
+    @abstractmethod
+    def reach(self, known: Array, mu: Array, p: Array) -> float:
+        """gamma, from the known updates (k, d), their mean mu (d,) and the direction p (d,)."""
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        alone, name = self.knowledge == "own" and m == 1, type(self).__name__
+        return (
+            (f"{name} has no effect: a single malicious client sends the one update it knows",)
+            if alone
+            else ()
+        )
+
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
+        updates = known(cohort, malicious, self.knowledge)
+        mu = mean(updates)
+        p = away(updates, mu, self.direction)
+        return alike(mu + self.reach(updates, mu, p) * p, int(malicious.sum()))
 
 
 @attack
@@ -42,9 +74,6 @@ class MinMax(AlongADirection):
         along = np.einsum("nd,d->n", apart, p)
         room = np.maximum(0.0, distances(known).max() ** 2 - np.square(apart).sum(axis=1))
         return float((np.sqrt(along**2 + square * room) - along).min() / square)
-
-
-# Min-Sum: a shift limited by the largest sum of squared distances between known updates.
 
 
 @attack

@@ -14,7 +14,7 @@ import numpy as np
 
 from foltr.components.aggregators import gated
 from foltr.components.aggregators.mean import Mean
-from foltr.components.attacks import _crafting
+from foltr.components.attacks import fang
 from foltr.components.learners.es import ES
 from foltr.components.learners.fed_per import FedPer
 from foltr.components.learners.pdgd import PDGD
@@ -259,7 +259,7 @@ def attack_twin(attack: Attack, n: int) -> PartTwin | None:
     if type(attack) is FangKrum or type(attack) is FangMultiKrum:
         rows, some = frozen(np.empty((1, 1), np.float32)), np.empty(1)
         search = address_of(crafting.picked, rows, some, 1, 1, 1, 1, False, 1.0, 1.0, some)
-        own = knows(attack.knowledge), attack.multi, attack.squared, attack.start, _crafting.LEAST
+        own = knows(attack.knowledge), attack.multi, attack.squared, attack.start, fang.LEAST
         return PartTwin(crafting.against_krum, (search,), own)
     if type(attack) is FangTrimmed:
         return PartTwin(crafting.fang_trimmed, (), (knows(attack.knowledge), attack.b, *SPREADS))
@@ -371,7 +371,7 @@ def picked(
     from foltr.kernels import crafting
 
     scale, start = np.empty(1), -1.0 if start is None else start
-    search = fewest, most, nearest, kept, squared, start, _crafting.LEAST
+    search = fewest, most, nearest, kept, squared, start, fang.LEAST
     copies: int = crafting.picked(rows(updates), signs, *search, scale)
     return float(scale[0]), copies
 
@@ -386,5 +386,5 @@ KERNELS: dict[Callable[..., Any], Callable[..., Any]] = {
     cohorts.outlier_scores: outlier_scores,
     cohorts.means_of_nearest: means_of_nearest,
     gated.look: look,
-    _crafting.picked: picked,
+    fang.picked: picked,
 }

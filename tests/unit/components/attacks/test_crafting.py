@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from asking import asked_of
 from foltr.components.aggregators.krum import Krum, MultiKrum
-from foltr.components.attacks._crafting import LEAST, away, picked
-from foltr.components.attacks.fang import FangKrum, FangMultiKrum
+from foltr.components.attacks._crafting import away
+from foltr.components.attacks.fang import LEAST, FangKrum, FangMultiKrum, picked
 from foltr.core import Cohort
 from foltr.core import cohorts as plain
 from foltr.core.seeds import stream
