@@ -170,11 +170,12 @@ def test_a_run_that_is_stopped_in_a_round_repeats_that_round(tmp_path):
 
             def pulled(ids):
                 asked["pull"] += 1
+                if asked["pull"] == 4:
+                    engine.stopping.set()
                 some = list(ids)
                 return pull(some[:1] if asked["pull"] in (3, 4) else some)
 
             engine.grid.pull_messages = pulled
-            engine.stopping = lambda: asked["pull"] == 4
             return engine
 
     with pytest.raises((Interrupted, Stopped)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -29,15 +31,21 @@ def backup(
 
     required()
     from foltr.deployment.server.backup import backup as make
-    from foltr.simulation.runs.interruptions import on_signals
 
-    def stopped(signum: int, frame: object) -> None:
-        message = KeyboardInterrupt("stopped: no backup was made")
-        message.signum = signum  # type: ignore[attr-defined]
-        raise message
-
-    with on_signals(stopped):
+    with _stopped_by_signals("no backup was made"):
         print(f"made {make(file, Code(tuple(use or ())), out)}")
+
+
+@contextmanager
+def _stopped_by_signals(outcome: str) -> Iterator[None]:
+    """A context that Ctrl-C and SIGTERM end, with a message about the outcome."""
+    from foltr.simulation.runs.interruptions import Stopped, on_signals
+
+    def stop(signum: int, frame: object) -> None:
+        raise Stopped(f"stopped: {outcome}", signum)
+
+    with on_signals(stop):
+        yield
 
 
 # `foltr restore`: restore the state of a server from a backup.
@@ -58,14 +66,8 @@ def restore(
 
     required()
     from foltr.deployment.server.backup import restore as put_back
-    from foltr.simulation.runs.interruptions import on_signals
 
-    def stopped(signum: int, frame: object) -> None:
-        message = KeyboardInterrupt("stopped: nothing was restored")
-        message.signum = signum  # type: ignore[attr-defined]
-        raise message
-
-    with on_signals(stopped):
+    with _stopped_by_signals("nothing was restored"):
         about = put_back(backup, file, Code(tuple(use or ())))
     print(f"restored the state after round {about.round}, backed up at {about.made}")
     print(f"next: foltr serve {file}")

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from flwr.app import Message
@@ -17,8 +17,6 @@ from flwr.serverapp import Grid
 
 from foltr.core import Array
 from foltr.core.system.log import Event, Tell
-from foltr.deployment.flower.session import Session
-from foltr.deployment.flower.superlink import SuperLink
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import instruction
@@ -26,6 +24,10 @@ from foltr.deployment.server.board import Board
 from foltr.deployment.server.live_roster import LiveRoster
 from foltr.deployment.server.state import ServerState
 from foltr.deployment.settings import ServerTable
+
+if TYPE_CHECKING:
+    from foltr.deployment.flower.session import Session
+    from foltr.deployment.flower.superlink import SuperLink
 
 NOBODY = np.empty(0, np.int64)
 CONNECTING_PAUSE_SECONDS = 0.2
@@ -36,7 +38,7 @@ class Federation(Flower):
     """The engine of a running server.
 
     live: the roster, with the connected nodes
-    link: the SuperLink to which `grid` is a session; None on a stock SuperLink, which keeps its
+    link: the SuperLink to which `grid` is a `Session`; None on a stock SuperLink, which keeps its
         messages as its operator wants
     message: as in `Nodes`"""
 
@@ -61,7 +63,7 @@ class Federation(Flower):
             deadline=table.deadline,
             patience=table.deadline,
             message=message,
-            pull=grid.pull_messages if isinstance(grid, Session) else None,
+            pull=None if link is None else cast("Session", grid).pull_messages,
             stopping=stopping,
             largest=table.max_norm,
         )
@@ -253,8 +255,7 @@ class Federation(Flower):
         if not self.state.truncate_log(ERASING_MILLISECONDS):
             logs.append(f"{self.state.path}-wal")
         if self.link is not None:
-            assert isinstance(self.grid, Session)
-            self.grid.start_anew()
+            cast("Session", self.grid).start_anew()
             self._session_run = self._run()
             if not self.link.erase_deleted():
                 logs.append(f"{self.link.doors.database}-wal")

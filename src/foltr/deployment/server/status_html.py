@@ -3,6 +3,7 @@ is escaped, because names and reasons come from nodes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -81,43 +82,35 @@ def line(seen: Seen) -> tuple[str, str]:
 
 
 def _head(seen: Seen) -> str:
-    facts = [
-        f"{count(seen['asked'], 'client')} asked per round",
-        f"the server has run for {_span(seen['seconds'])}",
-    ]
+    asked = f"{count(seen['asked'], 'client')} asked per round"
+    facts = f"{asked}{DOT}the server has run for {_span(seen['seconds'])}"
     title = f"<h1>Federation <span class=id>{escape(seen['title'])}</span></h1>"
-    return f"{title}<p class=sub>{escape(DOT.join(facts))}</p>"
+    return f"{title}<p class=sub>{escape(facts)}</p>"
 
 
 def _tiles(seen: Seen) -> Iterable[str]:
     history, totals = seen["history"], seen["totals"]
-    made, last = seen["round"], history[-1] if history else None
-    left = _left(seen)
-    yield _tile("rounds", f"{made:,} of {seen['rounds']:,}", _remaining(made, seen, left))
-    states = _counted(seen["nodes"])
+    yield _tile("rounds", f"{seen['round']:,} of {seen['rounds']:,}", _remaining(seen))
+    states = _states(seen["nodes"])
     others = DOT.join(f"{states[s]:,} {s}" for s in ORDER if s != "connected" and states[s])
     all_there = "all are connected" if seen["nodes"] else "none is known yet"
     yield _tile("nodes connected", _there(seen["nodes"]), others or all_there)
-    if last is None:
+    if not history:
         yield _tile("clients that answered", NONE, "no round yet")
         yield _tile("time per round", NONE, "no round yet")
     else:
-        mean = sum(each["answered"] for each in history) / len(history)
+        last, mean = history[-1], sum(each["answered"] for each in history) / len(history)
         of = f"{last['answered']:,} of {last['asked']:,}"
         yield _tile("clients that answered", of, f"in the last round; {mean:,.1f} on average")
-        recent = _pace(history)
         of_last = f"{_span(last['seconds'])} in the last round"
-        yield _tile("time per round", _span(recent), f"on average; {of_last}")
+        yield _tile("time per round", _span(_pace(history)), f"on average; {of_last}")
     yield _tile("held-out nDCG@10", *_quality(seen))
-    kinds = len(seen["failures"])
-    yield _tile(
-        "failures",
-        f"{sum(seen['failures'].values()):,}",
-        f"of {count(kinds, 'kind')}" if kinds else "none so far",
-    )
+    failures = seen["failures"]
+    kinds = f"of {count(len(failures), 'kind')}" if failures else "none so far"
+    yield _tile("failures", f"{sum(failures.values()):,}", kinds)
     sent, got = totals.get("sent", 0), totals.get("got", 0)
-    ways = f"{_bytes(sent)} to nodes, {_bytes(got)} from them"
-    yield _tile("traffic", _bytes(sent + got), ways)
+    both = f"{_bytes(sent)} to nodes, {_bytes(got)} from them"
+    yield _tile("traffic", _bytes(sent + got), both)
     yield _tile("epsilon of a client", *_epsilon(seen))
 
 
@@ -128,9 +121,10 @@ def _tile(name: str, value: str, more: str) -> str:
     )
 
 
-def _remaining(made: int, seen: Seen, left: float | None) -> str:
-    if made >= seen["rounds"]:
+def _remaining(seen: Seen) -> str:
+    if seen["round"] >= seen["rounds"]:
         return "all are done"
+    left = _left(seen)
     return "no round yet" if left is None else f"about {_span(left)} left"
 
 
@@ -158,15 +152,12 @@ def _epsilon(seen: Seen) -> tuple[str, str]:
 
 def _there(nodes: Mapping[str, str]) -> str:
     """The number of connected nodes, and of those that may connect."""
-    states = _counted(nodes)
+    states = _states(nodes)
     return f"{states['connected']:,} of {len(nodes) - states['revoked']:,}"
 
 
-def _counted(nodes: Mapping[str, str]) -> dict[str, int]:
-    found = dict.fromkeys(ORDER, 0)
-    for state in nodes.values():
-        found[_kind(state)] += 1
-    return found
+def _states(nodes: Mapping[str, str]) -> Counter[str]:
+    return Counter(map(_kind, nodes.values()))
 
 
 def _kind(state: str) -> str:
@@ -190,15 +181,17 @@ def _left(seen: Seen) -> float | None:
 
 
 def _rounds(seen: Seen) -> str:
-    history: list[dict[str, Any]] = seen["history"]
+    history = seen["history"]
     if not history:
         return _quiet("No round yet. Each round appears here when it is done.")
     judged = any("ndcg" in each for each in history)
     heads = ["round", "answered", "left out", *(["held-out nDCG@10"] if judged else [])]
     heads += ["model", "to nodes", "from nodes", "time"]
     rows = [_row(each, judged) for each in reversed(history[-ROWS:])]
-    shown = f"The last {ROWS} of {count(seen['round'], 'round')}." if len(history) > ROWS else ""
-    return (f"<p class=lead>{shown}</p>" if shown else "") + _table("Rounds", heads, rows, "tally")
+    table = _table("Rounds", heads, rows, "tally")
+    if len(history) <= ROWS:
+        return table
+    return f"<p class=lead>The last {ROWS} of {count(seen['round'], 'round')}.</p>{table}"
 
 
 def _row(about: Seen, judged: bool) -> list[str]:
@@ -268,8 +261,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _note(text: str) -> str:
     """A note begins with its date and time."""
-    date, _, rest = text.partition(" ")
-    time, _, words = rest.partition(" ")
+    date, time, words = text.split(" ", 2)
     return f'<time title="{escape(date)}">{escape(time)}</time> <span>{escape(words)}</span>'
 
 
