@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from foltr.deployment.flower.node import Node
-from foltr.deployment.node import node as node_process
+from foltr.deployment.node import connections
+from foltr.deployment.node.node import run_node
 from foltr.deployment.protocol.frames import Frame, Kind, read_parts, write_parts
 from foltr.experiment.user_files import Code
 from foltr.secure_sum.arithmetic import SHARE
@@ -46,10 +47,10 @@ def die():
 
 
 class Faulty:
-    """The answers of a device, and one fault."""
+    """The answers of a node, and one fault."""
 
-    def __init__(self, device, file):
-        self.device, self.file = device, file
+    def __init__(self, participant, file):
+        self.participant, self.file = participant, file
         self.step = self.fault = self.now = None
         self.old = {}  # step -> the answer in the sum before
 
@@ -57,7 +58,7 @@ class Faulty:
         ask = Frame.from_bytes(text)
         self.now = None
         if ask.kind not in (Kind.OPEN, Kind.SUM):
-            return self.device.answer(text)
+            return self.participant.answer(text)
         parts = read_parts(ask.payload, 3 if ask.kind == Kind.OPEN else 2 + len(ask.clients))
         step = Step.KEYS if ask.kind == Kind.OPEN else Step(parts[0][0])
         if ask.kind == Kind.OPEN:
@@ -65,7 +66,7 @@ class Faulty:
         self.now = step.name
         if self.due("before"):
             die()
-        made = Frame.from_bytes(self.device.answer(text))
+        made = Frame.from_bytes(self.participant.answer(text))
         if step == Step.UNMASK and made.kind == Kind.SUMMED:
             print(f"unmasked {ask.round} {parts[1].hex()}", flush=True)
         if self.due("made"):
@@ -108,13 +109,13 @@ def main(file):
                 die()
             return status
 
-    def changed(device):
-        faulty.append(Faulty(device, file))
+    def changed(participant):
+        faulty.append(Faulty(participant, file))
         return faulty[0].answer
 
     faulty = []
-    node_process.Node = Dying
-    node_process.run_node(file, Code(), changed=changed)
+    connections.Node = Dying
+    run_node(file, Code(), changed=changed)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-import foltr.deployment.node.node as node_process
+import foltr.deployment.node.connections as connections
 from foltr.core.errors import Mistake
 from foltr.core.system.log import writer
 from foltr.deployment.flower.internals import httpx
 from foltr.deployment.flower.node import Node, utc
+from foltr.deployment.node.node import run_node
 from foltr.deployment.protocol.frames import MODEL, Frame, Kind, read_updates, write_updates
 from foltr.experiment.user_files import Code
 
@@ -74,21 +75,21 @@ MENU = {
 OTHERS = ("twice", "forged", "raise", "crash", "pace", "clock")
 
 
-def faulty(faults, device):
-    """The answers of a device, with the faults of the menu."""
+def faulty(faults, participant):
+    """The answers of a node, with the faults of the menu."""
     last = [b""]
     pace = sum(float(value) for name, value in faults if name == "pace")
     broken = {int(value) for name, value in faults if name == "raise"}
     if broken:
-        device.engine_for = raising(device.engine_for, broken)
+        participant.engine_for = raising(participant.engine_for, broken)
 
     def answer(text):
         ask = Frame.from_bytes(text)
         if ask.kind not in (Kind.LEARN, Kind.OPEN):
-            return device.answer(text)
+            return participant.answer(text)
         if ("crash", str(ask.round)) in faults:
             raise RuntimeError("a secret of this node")
-        before, made = last[0], device.answer(text)
+        before, made = last[0], participant.answer(text)
         last[0] = made
         time.sleep(pace)
         for name, value in faults:
@@ -149,11 +150,9 @@ def main(words, file):
     unknown = {name for name, _ in faults} - MENU.keys() - set(OTHERS)
     assert not unknown, unknown
     ahead = timedelta(seconds=sum(float(value) for name, value in faults if name == "clock"))
-    node_process.Node = functools.partial(Sender, faults, clock=lambda: utc() + ahead)
+    connections.Node = functools.partial(Sender, faults, clock=lambda: utc() + ahead)
     try:
-        node_process.run_node(
-            Path(file), Code(), tell=tell, changed=functools.partial(faulty, faults)
-        )
+        run_node(Path(file), Code(), tell=tell, changed=functools.partial(faulty, faults))
     except Mistake as mistake:
         tell(f"Mistake: {mistake}")
         sys.exit(2)

@@ -351,7 +351,7 @@ class Node:
         pause, until = 0.2, time.monotonic() + 120.0
         while True:
             try:
-                self._link.PushMessages(request)
+                self._push(request)
                 return 200
             except httpx.HTTPError as error:
                 response = getattr(error, "response", None)
@@ -366,6 +366,9 @@ class Node:
                 if stop.wait(pause) or time.monotonic() > until:  # it is down, or its disk is full
                     raise
                 pause = min(2 * pause, 5.0)
+
+    def _push(self, request: Any) -> None:
+        self._link.PushMessages(request)
 
     # --- headers ---
 

@@ -22,28 +22,11 @@ from typing import Any
 from foltr.core.system.log import Event
 from foltr.core.system.state_file import Unusable
 from foltr.deployment.flower.doors import Receive, Scope, Send, body_of, number
+from foltr.deployment.gateway import signing
 from foltr.deployment.gateway.connection_limits import SCOPE, Connection, ConnectionLimits, Rates
 from foltr.deployment.gateway.enrolment import Enrolled, Refused, Standing
 from foltr.deployment.gateway.gateway import Gateway
 from foltr.deployment.gateway.signing import (
-    ABOUT,
-    ANSWERS,
-    ASK,
-    AUTHORIZATION,
-    CLIENT,
-    ENROL,
-    FORGET,
-    KEY,
-    LEAVE,
-    MODEL,
-    PUBLIC,
-    SESSION,
-    SIGNATURE,
-    SIGNED,
-    SKEW,
-    SPOKEN,
-    TIME,
-    WAIT,
     Tokens,
     decoded,
     key_text,
@@ -114,14 +97,14 @@ class App:
         path, method = scope["path"], scope["method"]
         if "transfer-encoding" in headers:  # trailers would have no limit
             raise Refused(411, "a request needs a Content-Length, not Transfer-Encoding")
-        if path == ASK and method == "GET":
+        if path == signing.ASK and method == "GET":
             return await self._ask(self._device(scope, headers), headers, scope.get(SCOPE))
-        if path.startswith(ANSWERS) and method == "PUT":
+        if path.startswith(signing.ANSWERS) and method == "PUT":
             client, (t, nonce) = self._device(scope, headers), _answered(path)
             if (number(headers.get("content-length")) or 0) > self.largest:
                 raise self._too_large(self.largest)
             most = self.gateway.check_due(client, nonce)  # before its body is received
-            most = min(self.largest, SIGNATURE + most)
+            most = min(self.largest, signing.SIGNATURE + most)
             if self._sending[client] >= SENDING:
                 raise Refused(429, "this device is sending other answers")
             self._sending[client] += 1
@@ -132,21 +115,21 @@ class App:
                 if not self._sending[client]:
                     del self._sending[client]
             return await self._answer(client, t, nonce, body)
-        if path == MODEL and method == "GET":
+        if path == signing.MODEL and method == "GET":
             self._device(scope, headers)
             return self._model(headers)
         if not self.strangers.allow(_address(scope)):
             raise Refused(429, "too many requests from this address")
-        if path == ABOUT and method == "GET":
+        if path == signing.ABOUT and method == "GET":
             return self._about()
-        signed = {SESSION: self._session, LEAVE: self._leave,
-                 FORGET: self._forget, KEY: self._key}  # fmt: skip
-        if path != ENROL and path not in signed:
+        signed = {signing.SESSION: self._session, signing.LEAVE: self._leave,
+                 signing.FORGET: self._forget, signing.KEY: self._key}  # fmt: skip
+        if path != signing.ENROL and path not in signed:
             raise Refused(404, "not found")
         if method != "POST":
             raise Refused(405, f"{path} needs POST")
         body = await self._body(headers, receive, SMALL)
-        if path == ENROL:
+        if path == signing.ENROL:
             return await self._enrol(body)
         return await signed[path](self._signer(path, headers, body), body)
 
@@ -164,12 +147,12 @@ class App:
     def _device(self, scope: Scope, headers: Mapping[str, bytes]) -> int:
         """The client of the request's token."""
         given = headers.get("authorization", b"")
-        token = given.removeprefix(AUTHORIZATION.encode())
+        token = given.removeprefix(signing.AUTHORIZATION.encode())
         client = self.tokens.client(token, self.clock()) if token != given else None
         if client is None:
             if not self.strangers.allow(_address(scope)):
                 raise Refused(429, "too many requests from this address")
-            raise Refused(401, f"this request needs a token: POST {SESSION}")
+            raise Refused(401, f"this request needs a token: POST {signing.SESSION}")
         if not self.devices.allow(client):
             raise Refused(429, "too many requests from this device")
         if self.gateway.devices.known(client).standing == Standing.LEFT:
@@ -184,16 +167,19 @@ class App:
 
     def _signer(self, path: str, headers: Mapping[str, bytes], body: bytes) -> Enrolled:
         """The device that signed a request."""
-        client, sent = number(headers.get(CLIENT)), number(headers.get(TIME))
+        client, sent = number(headers.get(signing.CLIENT)), number(headers.get(signing.TIME))
         if client is None or sent is None:
-            raise Refused(400, f"{path} needs the headers {CLIENT}, {TIME} and {SIGNED}")
+            raise Refused(
+                400,
+                f"{path} needs the headers {signing.CLIENT}, {signing.TIME} and {signing.SIGNED}",
+            )
         device, now = self.gateway.devices.known(client), self.clock()
-        if abs(sent / 1000 - now) > SKEW:
+        if abs(sent / 1000 - now) > signing.SKEW:
             raise Refused(401, "this device's clock is wrong", time=round(1000 * now))
         try:
-            signature = decoded(headers.get(SIGNED), SIGNATURE)
+            signature = decoded(headers.get(signing.SIGNED), signing.SIGNATURE)
         except ValueError as error:
-            raise Refused(400, f"{SIGNED}: {error}") from None
+            raise Refused(400, f"{signing.SIGNED}: {error}") from None
         federation = self.gateway.agreement.id
         text = request_text(federation, client, path, sent, body)
         if not verified(self.gateway.devices.key_of(client), signature, text):
@@ -203,8 +189,8 @@ class App:
     def _new_key_in(self, content: Mapping[str, Any]) -> bytes:
         """A public key whose owner has signed it."""
         try:
-            key = decoded(content.get("key"), PUBLIC)
-            signature = decoded(content.get("signature"), SIGNATURE)
+            key = decoded(content.get("key"), signing.PUBLIC)
+            signature = decoded(content.get("signature"), signing.SIGNATURE)
             shown = verified(public_key(key), signature, key_text(self.gateway.agreement.id, key))
         except ValueError as error:
             raise Refused(400, f"key and signature: {error}") from None
@@ -276,7 +262,7 @@ class App:
         gateway, polling = self.gateway, self.gateway.polling
         _check_version(headers)
         answered = _nonce(headers.get("if-none-match", b"").strip(b'"'))
-        wanted = number(headers.get(WAIT)) or 0
+        wanted = number(headers.get(signing.WAIT)) or 0
         crowded = gateway.presence.held >= polling.max_held
         seconds = 0.0 if crowded else min(float(wanted), polling.hold)
         found = await gateway.next_ask(client, answered, seconds)
@@ -291,14 +277,14 @@ class App:
         return 200, [BINARY, (b"etag", b'"%s"' % nonce.hex().encode())], frame
 
     async def _answer(self, client: int, t: int, nonce: bytes, body: bytes) -> Response:
-        if len(body) < SIGNATURE:
+        if len(body) < signing.SIGNATURE:
             raise Refused(400, "expected a signature and a frame")
         if self.gateway.writer.full:
             raise Refused(503, "the gateway is busy: try again later")
-        frame = body[SIGNATURE:]
+        frame = body[signing.SIGNATURE :]
         if len(frame) >= HEADER.size and HEADER.unpack_from(frame)[ROUND] != t:
             raise Refused(400, "the path and the frame name different rounds")
-        await self.gateway.take_answer(client, nonce, body[:SIGNATURE], frame)
+        await self.gateway.take_answer(client, nonce, body[: signing.SIGNATURE], frame)
         return 204, [], b""
 
     def _model(self, headers: Mapping[str, bytes]) -> Response:
@@ -314,9 +300,9 @@ class App:
 
 def _check_version(headers: Mapping[str, bytes]) -> None:
     """Refuse a device that speaks another version of the protocol."""
-    version = number(headers.get(SPOKEN, b"%d" % VERSION))
+    version = number(headers.get(signing.SPOKEN, b"%d" % VERSION))
     if version is None:
-        raise Refused(400, f"{SPOKEN}: expected a number")
+        raise Refused(400, f"{signing.SPOKEN}: expected a number")
     if version != VERSION:
         older = "device" if version < VERSION else "gateway"
         raise Refused(
@@ -333,10 +319,10 @@ def _address(scope: Scope) -> str:
 
 def _answered(path: str) -> tuple[int, bytes]:
     """Round and nonce in the path of an answer."""
-    round, _, name = path.removeprefix(ANSWERS).partition("/")
+    round, _, name = path.removeprefix(signing.ANSWERS).partition("/")
     t, nonce = number(round.encode()), _nonce(name.encode())
     if t is None or not nonce:
-        raise Refused(400, f"expected {ANSWERS}ROUND/NONCE")
+        raise Refused(400, f"expected {signing.ANSWERS}ROUND/NONCE")
     return t, nonce
 
 

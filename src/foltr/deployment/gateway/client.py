@@ -18,24 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from foltr.core.errors import Mistake, require
+from foltr.deployment.gateway import signing
 from foltr.deployment.gateway.signing import (
-    ABOUT,
-    ANSWERS,
-    ASK,
-    AUTHORIZATION,
-    ENROL,
-    FORGET,
-    KEY,
-    LEAVE,
-    MODEL,
-    SESSION,
-    SPOKEN,
     Ed25519PrivateKey,
     answer_text,
     key_text,
     signed_headers,
 )
-from foltr.deployment.gateway.signing import WAIT as HELD
 from foltr.deployment.protocol.frames import (
     HEADER,
     VERSION,
@@ -92,25 +81,25 @@ class Requests:
     clock: Callable[[], float] = time.time
 
     def about(self) -> Request:
-        return Request("GET", ABOUT, {})
+        return Request("GET", signing.ABOUT, {})
 
     def enrol(self, invitation: str | None) -> Request:
         content = self._proof(self.key)
         if invitation is not None:
             content["invitation"] = invitation
-        return Request("POST", ENROL, {}, json.dumps(content).encode())
+        return Request("POST", signing.ENROL, {}, json.dumps(content).encode())
 
     def session(self) -> Request:
-        return self._signed(SESSION)
+        return self._signed(signing.SESSION)
 
     def leave(self) -> Request:
-        return self._signed(LEAVE)
+        return self._signed(signing.LEAVE)
 
     def forget(self) -> Request:
-        return self._signed(FORGET)
+        return self._signed(signing.FORGET)
 
     def new_key(self, key: Ed25519PrivateKey) -> Request:
-        return self._signed(KEY, json.dumps(self._proof(key)).encode())
+        return self._signed(signing.KEY, json.dumps(self._proof(key)).encode())
 
     def _proof(self, key: Ed25519PrivateKey) -> dict[str, str]:
         """A public key, and the proof that its owner has the private one."""
@@ -120,21 +109,23 @@ class Requests:
 
     def ask(self, answered: str = "", wait: int = WAIT) -> Request:
         """`answered`: the ETag of the last ask that was answered."""
-        headers = {**self._token(), SPOKEN: str(VERSION), HELD: str(wait)}
-        return Request("GET", ASK, headers | ({"if-none-match": answered} if answered else {}))
+        headers = {**self._token(), signing.SPOKEN: str(VERSION), signing.WAIT: str(wait)}
+        return Request(
+            "GET", signing.ASK, headers | ({"if-none-match": answered} if answered else {})
+        )
 
     def model(self, known: str = "") -> Request:
         """`known`: the ETag of the model that the device has."""
-        headers = {**self._token(), SPOKEN: str(VERSION)}
-        return Request("GET", MODEL, headers | ({"if-none-match": known} if known else {}))
+        headers = {**self._token(), signing.SPOKEN: str(VERSION)}
+        return Request("GET", signing.MODEL, headers | ({"if-none-match": known} if known else {}))
 
     def answer(self, frame: bytes) -> Request:
         told = Frame.from_bytes(frame)
-        path = f"{ANSWERS}{told.round}/{told.nonce.hex()}"
+        path = f"{signing.ANSWERS}{told.round}/{told.nonce.hex()}"
         return Request("PUT", path, self._token(), self.key.sign(answer_text(frame)) + frame)
 
     def _token(self) -> dict[str, str]:
-        return {"authorization": f"{AUTHORIZATION}{self.token}"}
+        return {"authorization": f"{signing.AUTHORIZATION}{self.token}"}
 
     def _signed(self, path: str, body: bytes = b"") -> Request:
         assert self.client is not None, "enrol first"

@@ -67,6 +67,23 @@ def test_a_device_is_told_that_it_is_forgotten_and_confirms(tmp_path):
     played(scene, tmp_path)
 
 
+def test_a_notice_that_was_stored_when_the_protocol_had_another_version(tmp_path):
+    async def scene(here, devices):
+        await devices[0].send(devices[0].requests.forget())
+        await here.asked(about_of(Kind.FORGOTTEN, (10,)))
+        notice = here.gateway.devices[10].notice
+        older = (notice[:2] + b"\1" + notice[3:], 10)
+        here.enrolment._db.execute("update device set notice = ? where client = ?", older)
+        await here.gateway.devices.reread()
+        assert here.gateway.devices[10].notice != notice
+        assert (await devices[0].ask()).body == notice
+        made = Frame.from_bytes(notice).answer(Kind.WELCOME, (10,), b"").to_bytes()
+        assert (await devices[0].put(made)).status == 204
+        assert here.gateway.devices[10].standing == Standing.GONE
+
+    played(scene, tmp_path)
+
+
 def test_the_last_answer_of_a_forgotten_device_is_deleted(tmp_path):
     """Also if the gateway is asked for nothing more. Who has not asked delays nobody."""
 

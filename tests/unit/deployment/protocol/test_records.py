@@ -5,12 +5,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
 from foltr.core.errors import Mistake
 from foltr.core.system.state_file import Unusable
+from foltr.deployment.protocol.participant import clients_hash
 from foltr.deployment.protocol.records import CONVERTED, Record, Records
 from old_records import content_of, store_as_before
 
@@ -294,3 +296,9 @@ def test_records_are_plain_sqlite(path):
 def test_records_are_for_nobody_else_on_the_machine(path):
     Records(path, FEDERATION).keep([record(1)])
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_hash_of_clients_in_records_of_before_is_the_same():
+    """After an update, a node still knows among whom it has sent masked updates."""
+    ids = b"\1\0\0\0\2\1\0\0"
+    assert clients_hash(np.array([1, 258])) == sha256(ids).digest()
