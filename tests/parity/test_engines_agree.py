@@ -107,8 +107,8 @@ def collected(engine, learner, ranker, population, **fields):
         np.empty((len(population.first), 0), np.float32),
         np.arange(population.clients),
     )
-    threads = () if engine is Debug else (Threads(1),)
-    made = engine(learner, ranker, population, SEED, memory, *threads, **fields)
+    threads = {} if engine is Debug else {"threads": Threads(1)}
+    made = engine(learner, ranker, population, SEED, memory, **threads, **fields)
     cohort, observed = answers_of(made, start(ranker, population.data), 2, clients)
     return cohort.updates, observed.ndcg, observed.max_rr, cohort.weights
 
@@ -191,14 +191,14 @@ def test_a_residual_that_is_forgotten_at_once_changes_no_bit(engine, ranker):
     """Personal(pull=1) is the learner alone."""
     learner, population = PDGD(mu=0.1, max_norm=4.0), varied(usual(), MODELS, 40)
     params, clients = start(ranker, population.data), np.arange(40)
-    threads = () if engine is Debug else (Threads(1),)
+    threads = {} if engine is Debug else {"threads": Threads(1)}
     parts = ranker, population, SEED
-    alone = engine(learner, *parts, np.empty((40, 0), np.float32), *threads)
+    alone = engine(learner, *parts, np.empty((40, 0), np.float32), **threads)
     forgetful = engine(
         Personal(learner=learner, pull=1.0),
         *parts,
         np.zeros((40, len(params)), np.float32),
-        *threads,
+        **threads,
     )
     for t in range(3):
         one, other = (

@@ -87,7 +87,7 @@ def test_the_servers_head_never_changes(optimizer):
     learner, population = FedPer(), alike_clients()
     params, memory = begun(learner, NETWORK, population)
     local, server = (
-        Local(learner, NETWORK, population, 3, memory, Threads(1)),
+        Local(learner, NETWORK, population, 3, memory, threads=Threads(1)),
         Server(learner, Mean(), optimizer),
     )
     sent = []
@@ -110,14 +110,14 @@ def test_clients_rank_with_what_is_theirs(learner):
     memory[:] = 0.3 * stream(2).normals(memory.size).reshape(memory.shape)
     own = [learner.personal(params, kept) for kept in memory]
     parts, threads = (NETWORK, population, 3), Threads(1)
-    shared = collected(Local(learner, *parts, memory, threads), params, 1, np.arange(CLIENTS))[
-        0
-    ].updates
+    shared = collected(
+        Local(learner, *parts, memory, threads=threads), params, 1, np.arange(CLIENTS)
+    )[0].updates
     nothing = np.empty((CLIENTS, 0), np.float32)
     for c in range(CLIENTS):
-        alone = collected(Local(PDGD(), *parts, nothing, threads), own[c], 1, np.array([c]))[
-            0
-        ].updates[0]
+        alone = collected(
+            Local(PDGD(), *parts, nothing, threads=threads), own[c], 1, np.array([c])
+        )[0].updates[0]
         shared_part = len(params) - (memory.shape[1] if isinstance(learner, FedPer) else 0)
         assert alone[:shared_part].tobytes() == shared[c, :shared_part].tobytes()
 
@@ -142,9 +142,8 @@ def registered():
 def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
     learner, population = Personal(learner=Mine()), alike_clients()
     params, memory = begun(learner, Linear(), population)
-    made = engine(
-        learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),))
-    )
+    threads = {} if engine is Debug else {"threads": Threads(1)}
+    made = engine(learner, Linear(), population, 3, memory, **threads)
     cohort, _ = collected(made, params, 0, np.arange(3))
     nothing = np.empty((CLIENTS, 0), np.float32)
     plain, _ = collected(Debug(Mine(), Linear(), population, 3, nothing), params, 0, np.arange(3))
