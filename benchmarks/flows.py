@@ -5,8 +5,8 @@
 The flows:
 
     click       a simulated click: from one search of a client to its next one, in the debug engine
-    device      a real click: on the page of `foltr device search` a list is shown, a document is
-                opened, and the next search is ranked by the new model
+    device      a real click: on the page of `foltr device search` a list is looked at, a document
+                is opened, and the list of the next search is looked at; then the click is learned
     round       a round between a server and its nodes, in all processes of a demonstration
     cell        a line of a sweep file to a cell of a table: `foltr sweep`, then `foltr report`
     privacy     `foltr privacy` with a privacy mechanism and attackers
@@ -160,7 +160,8 @@ def device(source: Path, folder: Path) -> Flow:
                 flow.flag.touch()
             api("look", {"list": answer["list"]})
             api("open", {"list": answer["list"], "id": str(results[2]["id"]), "how": "preview"})
-            api("search?q=other+words")
+            following = api("search?q=other+words")
+            api("look", {"list": following["list"]})  # the search before is over: it is learned
             time.sleep(2.0)
             flow.flag.unlink(missing_ok=True)
     finally:
