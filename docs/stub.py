@@ -18,6 +18,13 @@ STUB = Path(__file__).resolve().parents[1] / "src" / "foltr" / "__init__.pyi"
 FIRST = "# Made by docs/stub.py from the registries: run it after adding a component.\n"
 
 
+def order(home: tuple[str, str]) -> tuple[str, int, str]:
+    """The order in which ruff sorts imports: constants, classes, and then the rest."""
+    module, name = home
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
+    return module, kind, name
+
+
 def homes() -> Iterator[tuple[str, str]]:
     """(module, name) of everything that can be had as `foltr.name`, but for what is not foltr's
     own."""
@@ -33,7 +40,9 @@ def homes() -> Iterator[tuple[str, str]]:
 
 
 def stub() -> str:
-    lines = [f"from {module} import {name} as {name}\n" for module, name in sorted(homes())]
+    lines = [
+        f"from {module} import {name} as {name}\n" for module, name in sorted(homes(), key=order)
+    ]
     return "".join([FIRST, "\n", *lines, "\n__version__: str\n"])
 
 
