@@ -128,11 +128,16 @@ def picture() -> str:
         x, top, height = boxes[name]
         for other in arrows(name):
             to_x, to_top, _ = boxes[other]
-            x1, y1, x2, y2 = x + BOX_WIDTH / 2, top + height, to_x + BOX_WIDTH / 2, to_top
-            bend = (y2 - y1) / 2
+            x2, y2 = to_x + BOX_WIDTH / 2, to_top
+            if row(name) - row(other) > 1:  # around the boxes between them
+                x1, y1 = x + BOX_WIDTH, top + height / 2
+                bend_x, bend_y = max(x1, x2) + BOX_WIDTH / 3, y1
+            else:
+                x1, y1 = x + BOX_WIDTH / 2, top + height
+                bend_x, bend_y = x1, (y1 + y2) / 2
             parts.append(
-                f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f}'
-                f' {x2:.0f} {y2:.0f}"/>'
+                f'<path d="M{x1:.0f} {y1:.0f}C{bend_x:.0f} {bend_y:.0f}'
+                f' {x2:.0f} {(y1 + y2) / 2:.0f} {x2:.0f} {y2:.0f}"/>'
             )
     for name, (x, top, height) in sorted(boxes.items()):
         kind = ' class="product"' if name in PRODUCTS else ""

@@ -34,11 +34,11 @@ from foltr.components.learners.fed_per import FedPer as FedPer
 from foltr.components.learners.pdgd import PDGD as PDGD
 from foltr.components.learners.personal import Personal as Personal
 from foltr.components.measures.of_lists import ERR as ERR
-from foltr.components.measures.of_lists import ExpectedMaxRR as ExpectedMaxRR
 from foltr.components.measures.of_lists import MAP as MAP
+from foltr.components.measures.of_lists import RR as RR
+from foltr.components.measures.of_lists import ExpectedMaxRR as ExpectedMaxRR
 from foltr.components.measures.of_lists import P as P
 from foltr.components.measures.of_lists import R as R
-from foltr.components.measures.of_lists import RR as RR
 from foltr.components.measures.of_lists import nDCG as nDCG
 from foltr.components.measures.of_rounds import BytesSent as BytesSent
 from foltr.components.measures.of_rounds import Divergence as Divergence
@@ -66,11 +66,11 @@ from foltr.components.sources.folder import Letor as Letor
 from foltr.components.sources.intent_change import IntentChange as IntentChange
 from foltr.components.sources.intents import Intents as Intents
 from foltr.components.sources.marked import Marked as Marked
-from foltr.components.sources.published import IstellaS as IstellaS
 from foltr.components.sources.published import MQ2007 as MQ2007
 from foltr.components.sources.published import MQ2008 as MQ2008
 from foltr.components.sources.published import MSLR10K as MSLR10K
 from foltr.components.sources.published import MSLR30K as MSLR30K
+from foltr.components.sources.published import IstellaS as IstellaS
 from foltr.components.sources.published import Yahoo as Yahoo
 from foltr.components.sources.synthetic import Synthetic as Synthetic
 from foltr.components.unlearners.fed_eraser import FedEraser as FedEraser

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,10 @@ BY_NAME = {
     "report/chapters/registry.py",
     "experiment/user_files.py",
 }
+
+
+# Files that foltr writes, and the page names
+WRITTEN = {"result.json", "environment.json", "measures.json", "failed.json"}
 
 
 def place(file: Path) -> str:
@@ -196,6 +201,20 @@ def test_every_package_has_a_floor():
     entries |= {file.name for file in SOURCE.iterdir() if (file / "__init__.py").is_file()}
     assert entries - {"__init__"} == set().union(*FLOORS)
     assert len(entries - {"__init__", "__main__"}) <= 12
+
+
+def test_the_picture_of_the_floor_plan_is_what_the_imports_draw():
+    place = ROOT / "docs" / "floor_plan.py"
+    script = runpy.run_path(str(place))
+    assert (ROOT / "docs" / "floor-plan.svg").read_text(encoding="utf-8") == script["picture"]()
+
+
+def test_the_design_page_names_files_that_exist():
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    for path in re.findall(r"`([\w./-]+\.(?:py|json|svg|toml)|[\w/]+/)`", page):
+        places = (SOURCE / path, ROOT / path, ROOT / "tests" / path, ROOT / "tests/unit" / path)
+        known = any(place.exists() for place in places)
+        assert known or path in WRITTEN, f"docs/design.md names {path}, which does not exist"
 
 
 def test_imports_go_downwards_and_in_no_circle():

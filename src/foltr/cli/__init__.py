@@ -1,2 +1,2 @@
-"""The command line: one module per command. A module imports what its command needs when the
-command is called."""
+"""The command line: the functions of a module are commands of one subject. A module imports what
+its command needs when the command is called."""

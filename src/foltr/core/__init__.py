@@ -1,5 +1,5 @@
-"""The spine that all of foltr shares. Read `types.py` first: the data of a round and the protocols
-of its components. Then `federation.py`: the round itself.
+"""The spine that all of foltr shares: the data and the protocols of a round, the round itself,
+random draws, specs, errors. Read `types.py` first, then `federation.py`.
 
 The names of `types` can be imported from here. They are loaded when they are first used, because
 they need NumPy, and errors and files do not."""

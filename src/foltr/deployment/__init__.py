@@ -1,11 +1,5 @@
-"""A federation between machines.
-
-- `frames`: the messages, as bytes
-- `agreement`: the settings that the server and all nodes share
-- `roster`: the nodes that may take part
-- `participant`: how a node answers a message
-- `superlink`, `session`, `node`: Flower, which carries the messages. Nodes connect to a SuperLink;
-  the server opens a session on it.
+"""A federation between machines: the server, its nodes and gateways, their protocol and keys, and
+Flower, which carries the messages. `protocol` knows nothing of Flower, `flower` nothing of rounds.
 
 Importing this package disables Flower's telemetry and update check, before Flower is imported."""
 

@@ -1,2 +1,2 @@
-"""Privacy guarantees: clipping, accounting, the ledger and its text. Mechanisms are in
-`components/privatizers`."""
+"""What an experiment guarantees, in one direction: events of the mechanism, participation,
+accounting, adversaries, text, guarantee. Mechanisms are in `components/privatizers`."""

@@ -1,4 +1,4 @@
-"""A sum of clients' vectors in which the server learns no summand.
+"""Secure aggregation: a sum of clients' vectors in which the server learns no summand.
 
 It is the protocol of Bonawitz et al. (CCS 2017; doi:10.1145/3133956.3133982) on the sparse graph
 of Bell et al. (CCS 2020; doi:10.1145/3372297.3417885), as two state machines without a transport.

@@ -1,2 +1,2 @@
-"""What a simulation adds to a federation: malicious clients, clients who leave, and measures on
-held-out queries."""
+"""The simulator: an experiment becomes a run, many become a sweep, audits attack what leaves the
+clients, and exports take the ranker elsewhere."""
