@@ -21,6 +21,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
 from foltr.core.federation import Server, federate
+from foltr.core.spec import FAMILIES
 from foltr.core.world.population import iid
 from foltr.simulation.engines.debug import Debug
 
@@ -161,6 +162,8 @@ def test_a_line_of_a_sweep(tmp_path, monkeypatch):
         ["sweep", "sweep.toml", "--out", "runs", "--jobs", "1", "--quiet"],
         ["report", "runs", "-o", "table.tex"],
     )
+    for family in FAMILIES:
+        family.members()  # loads the components, whose defaults are checked then
     walk = Walk()
     with walk.followed():
         for words in commands:
