@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from federation_in_process import InProcess
 from foltr.deployment.local import Deployment
 from foltr.deployment.protocol.frames import Frame, Kind, read_updates, write_updates
-from foltr.deployment.protocol.in_process import InProcess
 from foltr.experiment import Experiment
 
 CLIENTS, NODES = 12, 3

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from federation_in_process import InProcess
 from foltr.core.seeds import stream
 from foltr.deployment.keys.roster_file import revoke_node
 from foltr.deployment.protocol.frames import Frame
-from foltr.deployment.protocol.in_process import InProcess
 from foltr.deployment.server.federation import Federation
 from foltr.deployment.server.live_roster import LiveRoster
 from foltr.deployment.server.rounds import Rounds, board_of

@@ -12,13 +12,13 @@ from behind_gateways import HOSTILE, Member, Members, deployed, experiment, hone
 from faulty import without
 from test_faults_leaving import found_in, start_of
 
+from federation_in_process import InProcess
 from foltr.core.system.process import Threads
 from foltr.deployment.gateway.client import Requests
 from foltr.deployment.gateway.process import revoke_device
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
-from foltr.deployment.protocol.in_process import InProcess
 from foltr.deployment.settings import read_server
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.setup import population_of

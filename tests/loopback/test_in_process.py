@@ -11,13 +11,13 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from in_process import SHARES, Tampered, answering, equal, experiment, fails, run_with
 
+from federation_in_process import InProcess
 from foltr.core import Ask
 from foltr.core.errors import Mistake
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
 from foltr.deployment.protocol.exchange import Interrupted
 from foltr.deployment.protocol.frames import Kind
-from foltr.deployment.protocol.in_process import InProcess
 from foltr.deployment.protocol.messages import NewSession
 from foltr.simulation.runs.interruptions import Stopped
 from foltr.simulation.runs.setup import population_of

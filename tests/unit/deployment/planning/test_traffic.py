@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from federation_in_process import InProcessGrid
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.learners.es import ES
 from foltr.components.learners.pdgd import PDGD
@@ -20,7 +21,6 @@ from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import ALL_CLIENTS, Frame, Kind
-from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.participant import Participant
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.protocol.sums import SumParticipant

@@ -8,12 +8,12 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from flwr.app import Error, Message
 
+from federation_in_process import InProcessGrid
 from foltr.core import Ask
 from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind
-from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.messages import AWAY, EXPIRED
 
 AGREED = agreed(asked=3, fewest=1, rounds=99)

@@ -8,12 +8,12 @@ from small_federation import PARAMS, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from federation_in_process import InProcessGrid
 from foltr.core import Answers, Ask, Cohort
 from foltr.deployment.protocol import exchange
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Interrupted, Members
 from foltr.deployment.protocol.frames import Frame, Kind, Malformed, Welcome, refusal, write_ids
-from foltr.deployment.protocol.in_process import InProcessGrid
 
 GATEWAY, OTHER, NODE = 10, 11, 12
 SEATS = {GATEWAY: range(4), OTHER: range(4, 8), NODE: range(8, 10)}

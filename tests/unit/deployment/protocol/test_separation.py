@@ -8,12 +8,12 @@ from small_federation import PARAMS, agreed, answered, ask_of, learned, particip
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from federation_in_process import InProcessGrid
 from foltr.core import Ask
 from foltr.core.errors import Mistake
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind
-from foltr.deployment.protocol.in_process import InProcessGrid
 
 APART = agreed(separation=3, rounds=9)
 

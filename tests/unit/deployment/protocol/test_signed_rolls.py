@@ -8,12 +8,12 @@ from small_federation import PARAMS, Small, agreed, participant_of
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from federation_in_process import InProcessGrid
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Ask
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.exchange import Members
 from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
-from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.protocol.sums import SumParticipant
 from foltr.secure_sum.keys import node_key
 

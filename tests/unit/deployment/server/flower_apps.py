@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 from flwr.app import Context, RecordDict
 
+from federation_in_process import InProcessGrid
 from foltr.deployment.keys.keys import make_node
 from foltr.deployment.keys.roster_file import add_node
 from foltr.deployment.node.flower_client import client_app
-from foltr.deployment.protocol.in_process import InProcessGrid
 from foltr.deployment.server.flower_server import server_app
 from foltr.deployment.server.state import FILE, ServerState
 

@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from federation_in_process import InProcess
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
 from foltr.deployment.keys.keys import make_node
 from foltr.deployment.keys.roster_file import add_node, revoke_node
 from foltr.deployment.protocol.frames import Frame, Kind, refusal
-from foltr.deployment.protocol.in_process import InProcess
 from foltr.deployment.server.federation import Federation
 from foltr.deployment.server.live_roster import LiveRoster
 from foltr.deployment.server.rounds import Rounds, board_of

@@ -1,4 +1,4 @@
-"""A federation inside this process: `Experiment.run(engine=InProcess(nodes=3))`.
+"""A federation inside this process: `Experiment.run(engine=InProcess(nodes=3))`, for tests.
 
 It uses the same frames, devices and checks as a federation between machines, and Flower's
 interface, but no network."""
