@@ -46,7 +46,7 @@ TESTS = {
     "core/federation": """
         unit/core/test_federation.py golden/test_rounds_by_hand.py unit/core/test_guards.py
         unit/components/channels unit/components/aggregators/test_gated_rule.py
-        unit/test_culprits.py unit/test_click_path.py unit/simulation/test_departures.py
+        unit/test_culprits.py unit/test_walks.py unit/simulation/test_departures.py
         unit/components/learners/test_personal_learners.py
         unit/simulation/runs/test_private_unlearning.py unit/device/test_log_engine.py
         unit/deployment/protocol/test_device.py unit/deployment/protocol/test_exchange.py

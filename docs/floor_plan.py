@@ -1,7 +1,8 @@
 """Draws docs/floor-plan.svg, the picture with which docs/design.md begins, from the imports of
 `src/foltr`.
 
-    python docs/floor_plan.py
+    python docs/floor_plan.py           # draws it
+    python docs/floor_plan.py --list    # prints the first sentence of every module
 
 A box is an entry at the top of the package, with the first sentence of its docstring and its rooms
 (the packages in it). It stands one row above the highest box that it imports from. An arrow leads
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -82,12 +84,17 @@ def arrows(name: str) -> list[str]:
     return sorted(o for o in others if not any(o in reached(p) for p in others - {o}))
 
 
+def first_sentence(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return re.split(r"(?<=\.)\s", " ".join(docstring.split()))[0]
+
+
 def text_of(name: str) -> list[str]:
     """The lines in a box below its name."""
     folder = SOURCE / name
-    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    sentence = re.split(r"(?<=\.)\s", " ".join(docstring.split()))[0]
+    sentence = first_sentence(
+        folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    )
     lines = textwrap.wrap(sentence, WRAP_CHARACTERS)
     rooms = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
     if rooms:
@@ -153,4 +160,8 @@ def picture() -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture(), encoding="utf-8")
+    if "--list" in sys.argv[1:]:
+        for file in sorted(SOURCE.rglob("*.py")):
+            print(f"{file.relative_to(SOURCE)}: {first_sentence(file)}")
+    else:
+        PICTURE.write_text(picture(), encoding="utf-8")
