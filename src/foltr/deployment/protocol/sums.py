@@ -1,4 +1,5 @@
-"""The clients' side of a secure sum on a node: one `SumClient` per client, in memory only.
+"""Both sides of a secure sum between machines. The server has a `SumRound`; a node has one
+`SumClient` per client (`SumParticipant`), in memory only.
 
 A node that is restarted during a sum drops out of it: its masks are lost. Nobody can then unmask
 its clients' updates with them. Stock SuperNodes start a process for every message; there `begun`
