@@ -371,6 +371,8 @@ def banned(file):
         yield "more than 600 lines"
     if family != "cli" and has(r"^\s*(import|from) typer\b"):
         yield "typer outside of cli"
+    if has(r"^\s*(import|from) click\b"):
+        yield "click, which a newer typer does not bring"
 
 
 def test_nothing_banned():

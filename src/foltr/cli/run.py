@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import click
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand
 
 from foltr.cli.tools import (
     Engine,
@@ -32,34 +32,44 @@ class ExperimentCommand(TyperCommand):
     """A command with an option for each field of `Experiment`, after its argument. The options
     are made when they are needed: other commands do not load the experiment."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def get_params(self, ctx: Any) -> list[Any]:
         argument, *options = super().get_params(ctx)
         return [argument, *field_options(), *options]
 
 
 @cache
-def field_options() -> tuple[click.Parameter, ...]:
-    """One option per field. A value that is given is kept, as it is typed, in the context:
-    `Experiment` checks it."""
+def field_options() -> list[Any]:
+    """One option per field, as typer makes it from a parameter."""
     from foltr.core.spec import hints_of
     from foltr.experiment import Experiment
 
-    def keep(context: click.Context, option: click.Parameter, text: str | None) -> None:
-        if text is not None:
-            context.ensure_object(dict)[option.name] = text
+    def command(**options: str | None) -> None: ...
 
-    return tuple(
-        TyperOption(
-            param_decls=[f"--{field.name.replace('_', '-')}"],
-            type=str,
+    parameters = []
+    for field in fields(Experiment):
+        option = typer.Option(
             metavar=metavar(hints_of(Experiment)[field.name]),
             help=f"{field.metadata['help']} Default: {default_text(field.default)}",
             show_default=False,
             expose_value=False,
             callback=keep,
         )
-        for field in fields(Experiment)
-    )
+        annotation = Annotated[str | None, option]
+        parameters.append(
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    made = typer.main.get_command(app).params
+    return [option for option in made if option.name != "help"]
+
+
+def keep(context: typer.Context, option: typer.CallbackParam, text: str | None) -> str | None:
+    """Keep a value that is given, as it is typed, in the context: `Experiment` checks it."""
+    if text is not None:
+        context.ensure_object(dict)[str(option.name)] = text
+    return text
 
 
 def metavar(hint: Any) -> str:
