@@ -38,8 +38,12 @@ def __getattr__(name: str) -> Any:
         for family in FAMILIES:
             if name in family.members():
                 return family.members()[name]
-    elif find_spec(f"foltr.{name}"):
-        return import_module(f"foltr.{name}")
+    else:
+        try:
+            if find_spec(f"foltr.{name}"):
+                return import_module(f"foltr.{name}")
+        except ModuleNotFoundError as moved:
+            raise AttributeError(str(moved)) from None
     raise AttributeError(f"module 'foltr' has no attribute {name!r}")
 
 
@@ -47,12 +51,12 @@ class _MovedModules:
     """Python asks this after all other finders: it says where a module of foltr 0.2 is now."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        if name.startswith("foltr."):
-            from foltr.core.advice import moved
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("foltr."):
+            return None
+        from foltr.core.moved import spec_of
 
-            if new := moved(name):
-                raise ModuleNotFoundError(f"{name} has moved: import {new}", name=name)
+        return spec_of(name)
 
 
 sys.meta_path.append(_MovedModules)  # type: ignore[arg-type]

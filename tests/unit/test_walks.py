@@ -29,7 +29,7 @@ ROOT = Path(foltr.__file__).parent
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "design.md").read_text()
 OPTIMIZED = 0x1  # a flag of the code of functions; the body of a class or a module lacks it
 # how foltr finds its own names, and says where a module has moved
-NAMES = {"__init__.py", "core/__init__.py", "core/advice.py", "core/spec.py"}
+NAMES = {"__init__.py", "core/__init__.py", "core/advice.py", "core/moved.py", "core/spec.py"}
 SWEEP = """
 data = "Synthetic(queries=20)"
 clients = 2

@@ -1,6 +1,6 @@
 """What error messages advise whoever writes a component or its spec: what a class lacks to be a
-component of its family, which fields it has, what it gave instead of what is expected; under which
-name a method of the literature is found, and where a module is that has moved."""
+component of its family, which fields it has, what it gave instead of what is expected, and under
+which name a method of the literature is found."""
 
 from __future__ import annotations
 
@@ -127,37 +127,6 @@ OTHER_NAMES = {
     "CWMed": "it is Median",
     "Resampling": "it is Bucketing",
     "DivideAndConquer": "it is DnC",
-}
-# Modules that users' files may import, by their names in foltr 0.2.
-MOVED = {
-    "cohorts": "core.cohorts",
-    "comparison": "report.comparison",
-    "core.world.user": "core.world.population",
-    "data.lookup": "data.collection",
-    "engines": "simulation.engines",
-    "errors": "core.errors",
-    "events": "core.events",
-    "exports": "simulation.exports",
-    "federated": "deployment.protocol",
-    "gateway": "deployment.gateway",
-    "guards": "core.guards",
-    "kinds": "core.kinds",
-    "metrics": "core.metrics",
-    "noise": "core.noise",
-    "privacy.clipping": "core.noise",
-    "privacy.ledger": "privacy.guarantee",
-    "ranking": "core.ranking",
-    "results": "report.results",
-    "runs": "simulation.runs",
-    "scoring": "core.scoring",
-    "seeds": "core.seeds",
-    "simulation.runs.account": "privacy.guarantee",  # where `runs` leads
-    "simulation.runs.exposure": "privacy.participation",
-    "spec": "core.spec",
-    "stepwise": "core.stepwise",
-    "sweeps": "simulation.sweeps",
-    "system": "core.system",
-    "world": "core.world",
 }
 
 
@@ -363,11 +332,3 @@ def not_finite(made: str, given: np.ndarray, **of: np.ndarray) -> Exception:
     text += f", from {sources}" if sources else ""
     grown = not all(size <= MODERATE for size in sizes.values())
     return FloatingPointError(text) if grown else Mistake(text)
-
-
-def moved(module: str) -> str:
-    """Where a module of foltr 0.2 is now; empty if it never existed or is still there."""
-    for old, new in MOVED.items():
-        if module == f"foltr.{old}" or module.startswith(f"foltr.{old}."):
-            return f"foltr.{new}{module.removeprefix(f'foltr.{old}')}"
-    return ""

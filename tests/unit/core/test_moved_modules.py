@@ -6,24 +6,51 @@ import sys
 
 import pytest
 
-from foltr.core.advice import MOVED, moved
+import foltr
 from foltr.core.errors import Mistake
+from foltr.core.moved import MODULES, PACKAGES
 from foltr.experiment.user_files import use
 
 
-@pytest.mark.parametrize("old", sorted(MOVED))
-def test_the_new_place_exists_and_the_old_one_is_refused(old):
-    importlib.import_module(f"foltr.{MOVED[old]}")
+@pytest.mark.parametrize("old", sorted(MODULES))
+def test_a_module_is_refused_and_its_new_place_exists(old):
+    importlib.import_module(f"foltr.{MODULES[old]}")
     with pytest.raises(ModuleNotFoundError) as refused:
         importlib.import_module(f"foltr.{old}")
-    assert str(refused.value) == f"foltr.{old} has moved: import foltr.{MOVED[old]}"
+    assert str(refused.value) == f"foltr.{old} has moved: import foltr.{MODULES[old]}"
 
 
-def test_a_module_below_a_moved_package_is_named_too():
-    assert moved("foltr.world.dataset") == "foltr.core.world.dataset"
-    assert moved("foltr.runs.config") == "foltr.simulation.runs.config"
-    assert moved("foltr.simulation.runs.account") == "foltr.privacy.guarantee"
-    assert moved("foltr.kindz") == "" == moved("foltr.kindsof")
+@pytest.mark.parametrize("old", sorted(PACKAGES))
+def test_names_of_a_package_are_refused_and_its_new_place_exists(old):
+    importlib.import_module(f"foltr.{PACKAGES[old]}")
+    for line in (f"from foltr.{old} import Anything", f"import foltr.{old} as old\nold.anything"):
+        with pytest.raises(ModuleNotFoundError) as refused:
+            exec(line)
+        assert str(refused.value) == f"foltr.{old} has moved: import foltr.{PACKAGES[old]}"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "from foltr.world.dataset import Dataset",
+            "foltr.world.dataset has moved: import foltr.core.world.dataset",
+        ),
+        (
+            "from foltr.audits.audit import audit",
+            "foltr.audits.audit has moved: import foltr.simulation.audits.audit",
+        ),
+        (
+            "import foltr.federated.doors",
+            "foltr.federated.doors has moved: docs/design.md says where things are",
+        ),
+        ("import foltr.nothing", "No module named 'foltr.nothing'"),
+        ("from foltr.core import Coort", "cannot import name 'Coort' from 'foltr.core'"),
+    ],
+)
+def test_python_itself_says_it_in_a_script(line, expected):
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True)
+    assert done.returncode == 1 and expected in done.stderr.splitlines()[-1]
 
 
 def test_a_users_file_is_told_in_one_line(tmp_path):
@@ -35,14 +62,7 @@ def test_a_users_file_is_told_in_one_line(tmp_path):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("from foltr.errors import Mistake", "foltr.errors has moved: import foltr.core.errors"),
-        ("import foltr.nothing", "No module named 'foltr.nothing'"),
-        ("from foltr.core import Coort", "cannot import name 'Coort' from 'foltr.core'"),
-    ],
-)
-def test_python_itself_says_it_in_a_script(line, expected):
-    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True)
-    assert done.returncode == 1 and expected in done.stderr.splitlines()[-1]
+def test_attributes_that_have_moved_are_no_attributes():
+    assert not hasattr(foltr, "kinds") and not hasattr(foltr, "nonsense")
+    with pytest.raises(AttributeError, match=r"foltr\.kinds has moved: import foltr\.core\.kinds"):
+        foltr.kinds  # noqa: B018

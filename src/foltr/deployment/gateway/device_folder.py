@@ -102,7 +102,7 @@ class DeviceFolder:
         return Requests(self.key(), agreed.id, None if known is None else int(known["client"]))
 
     def records(self, agreed: Agreement) -> Records:
-        return Records(self.records_file, agreed.id, agreed.text)
+        return Records(self.records_file, agreed.id, agreed.text, with_log=None)
 
     def forget(self, gateway: GatewayClient, agreed: Agreement) -> None:
         """Ask to be unlearned. From now on the device refuses every ask. Answer asks (`serve`) as

@@ -315,6 +315,8 @@ class Participant:
     ) -> dict[int, Record]:
         """Let clients learn. A client whose code raises is left out."""
         (engine, initial), name = self._engine(model.sessions), self._name_of(ask, model)
+        if self.records.settle(with_log=isinstance(engine, LearnsFromLog)):
+            known = self.records.of(due)
         before = {}
         for client in due:
             record = known.get(client)

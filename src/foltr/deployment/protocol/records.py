@@ -33,6 +33,8 @@ create table if not exists norm (
 # Earlier versions stored the position as the last number of the memory, in columns of other names.
 # Their rows are converted, and kept in this table; those versions refuse the converted file.
 CONVERTED = "client_before_positions"
+# set while it is not known whether converted memories end with a position
+UNSETTLED = "unsettled"
 EARLIER = "earlier"  # name of the numbers that a device had before
 COLUMNS = (
     "id, round, ask, memory_before, memory_after, position_before, position_after, payload,"
@@ -69,10 +71,11 @@ class Records(StateFile):
         federation: bytes,
         text: str = "",
         differs: Callable[[str], list[str]] | None = None,
-        with_log: bool = False,
+        with_log: bool | None = False,
     ) -> None:
         """`federation` is the agreement's id, `text` its text; `differs` compares it with another
-        text, for an error message. `with_log`: the clients learn from logs of searches."""
+        text, for an error message. `with_log`: the clients learn from logs of searches; None: the
+        first engine says so (`settle`)."""
         super().__init__(path, "the node's records", CLIENTS + NORMS)
         self._seen = self.changes
         if not self.pin("federation", federation):
@@ -176,7 +179,7 @@ class Records(StateFile):
 
     # --- the file of an earlier version ---
 
-    def _convert(self, with_log: bool) -> None:
+    def _convert(self, with_log: bool | None) -> None:
         """Convert the table of an earlier version, all of it or nothing."""
         if not self._is_earlier():
             return
@@ -189,6 +192,8 @@ class Records(StateFile):
                 "select id, round, ask, before, after, payload, weight, spent, released from"
                 f" {CONVERTED}"
             ).fetchall()
+            if with_log is None:
+                self.set_about(UNSETTLED, b"")
             for id, round, ask, before, after, *rest in rows:
                 memories, positions = (before, after), (None, None)
                 if with_log:
@@ -197,6 +202,26 @@ class Records(StateFile):
                     f"insert into client ({COLUMNS}) values (?,?,?,?,?,?,?,?,?,?,?)",
                     (id, round, ask, *memories, *positions, *rest),
                 )
+
+    def settle(self, with_log: bool) -> bool:
+        """Say whether the clients learn from logs, if that was not known when the file of an
+        earlier version was converted. Returns whether records changed."""
+        if self.about(UNSETTLED) is None:
+            return False
+        self._seen = self.changes
+        with self._transaction():
+            self.delete_about(UNSETTLED)
+            if not with_log:
+                return False
+            rows = self._db.execute("select id, memory_before, memory_after from client")
+            for id, *memories in rows.fetchall():
+                memories, positions = zip(*map(self._split, memories), strict=True)
+                self._db.execute(
+                    "update client set memory_before = ?, memory_after = ?, position_before = ?,"
+                    " position_after = ? where id = ?",
+                    (*memories, *positions, id),
+                )
+        return True
 
     def _is_earlier(self) -> bool:
         with self._told():

@@ -55,6 +55,29 @@ def test_a_node_goes_on_from_the_records_of_an_earlier_version(tmp_path):
     assert sent(path, 3, params=PARAMS + np.float32(1.0)) == 3.0
 
 
+@pytest.mark.parametrize("first", [0, 50])
+def test_whether_there_is_a_log_may_be_known_later(tmp_path, first):
+    """As for a device of one's own: the engine says so, when it is first used."""
+    path, agreement = tmp_path / "node.db", agreed(rounds=9)
+    assert [sent(path, t, first) for t in range(3)] == [0.0, 1.0, 2.0]
+    store_as_before(path)
+    for _ in range(2):  # it stays unknown while nothing is learned
+        Records(path, agreement.id, with_log=None).close()
+    assert sent(path, 2, first) == 2.0 and sent(path, 3, first) == 3.0
+    assert sent(path, 3, first, params=PARAMS + np.float32(1.0)) == 3.0
+
+
+def test_the_memory_of_a_client_without_a_log_stays_whole(tmp_path):
+    path, agreement = tmp_path / "node.db", agreed(rounds=9)
+    learned(participant_of(agreement, path=path), ask_of(agreement, clients=(1,)))
+    before = Records(path, agreement.id).of((1,))[1]
+    store_as_before(path)
+    Records(path, agreement.id, with_log=None).close()
+    learned(participant_of(agreement, path=path), ask_of(agreement, clients=(1,), t=1))
+    after = Records(path, agreement.id).of((1,))[1]
+    assert np.array_equal(after.before, before.after) and after.position_before is None
+
+
 def test_a_client_that_answered_without_a_log_sends_nothing_from_one(tmp_path):
     """It has no position in the log: perhaps it has sent these searches."""
     path, agreement, told = tmp_path / "node.db", agreed(), []
