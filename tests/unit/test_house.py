@@ -217,6 +217,17 @@ def test_the_design_page_names_files_that_exist():
         assert known or path in WRITTEN, f"docs/design.md names {path}, which does not exist"
 
 
+def test_pages_and_docstrings_name_modules_that_exist():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    known = [f"/src/foltr/{name}" for name in TEXTS]
+    for folder in ("tests", "docs", "benchmarks", "reproduce", "examples"):
+        known += [f"/{file.relative_to(ROOT)}" for file in (ROOT / folder).rglob("*.py")]
+    for file in [*pages, *FILES]:
+        for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", file.read_text(encoding="utf-8")):
+            made = file.name == "exporting.md" and name == "ranker.py"  # by `foltr export`
+            assert made or any(each.endswith(f"/{name}") for each in known), (file, name)
+
+
 def test_imports_go_downwards_and_in_no_circle():
     assert upward() == []
     assert cycle() == []

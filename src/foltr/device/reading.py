@@ -3,7 +3,7 @@ its first bytes where the suffix says nothing.
 
 Whatever a file holds, nothing but `Unread` comes out of here, with the reason: see `content.py`.
 The limits of the readers keep memory and time in bounds. PDF is read in a process of its own,
-which is ended if it takes too long (`read_apart.py`)."""
+which is ended if it takes too long (`read_pdf.py`)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Guarantees and their assumptions (t is `Terms.threshold`, more than half of the 
   it sees, together with any t - 1 clients on the complete graph, learns the sum over the
   survivors and nothing else about the other clients' words. On the sparse graph this holds for
   a fifth of the clients, chosen without knowledge of the graph, except with probability 2^-40
-  (`graph.py`). The sum has at least t clients. Colluding clients know their own part of it, so
+  (`terms.py`). The sum has at least t clients. Colluding clients know their own part of it, so
   a client is hidden among the honest survivors.
 - With `consistency`, node keys known to all and the complete graph: also against a server that
   lies about who is there and who survived. Fewer than 2t - n colluding clients cannot help it
@@ -54,4 +54,4 @@ Guarantees and their assumptions (t is `Terms.threshold`, more than half of the 
 
 Security is computational: it rests on X25519, HKDF, ChaCha20, Poly1305 and Ed25519 as in the
 `cryptography` package, on SHA-256 for the names of terms and models, and on BLAKE2b for
-commitments to shares. `graph.py` and `fixed_point.py` need none of them."""
+commitments to shares. `terms.py` and `arithmetic.py` need none of them."""

@@ -103,14 +103,14 @@ class Terms:
         consistency: bool = False, seed: int | None = None, round: int = 0,
     ) -> Self:  # fmt: skip
         """The terms of a new session of clients that were all sent `params`, on the smallest safe
-        graph (`graph.py`)."""
+        graph (`degree_and_quorum`)."""
         degree, quorum = degree_and_quorum(clients, threshold, complete=consistency)
         seed = secrets.randbits(64) if seed is None else seed
         about = secrets.token_bytes(16), round, model_digest(params), clients, words, threshold
         return cls(*about, degree, quorum, seed, fraction_bits, consistency)
 
     def check(self, least: float, smallest: int) -> None:
-        """Raises for terms with a weaker graph than `graph.py` asks for, or that release sums of
+        """Raises for terms with a weaker graph than this module asks for, or that release sums of
         fewer than a share `least` of the clients or fewer than `smallest` of them."""
         alone = (
             f"sums of {self.threshold} clients would hide each among too few: {smallest} are"

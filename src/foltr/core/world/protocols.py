@@ -56,7 +56,7 @@ class Attack(Protocol):
     @property
     def overhears(self) -> bool:
         """Whether malicious messages depend on honest clients' messages. Noise on a sum then gives
-        no guarantee (`privacy/ledger.py`)."""
+        no guarantee (`privacy/guarantee.py`)."""
         ...
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:

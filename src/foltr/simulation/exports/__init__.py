@@ -1,1 +1,1 @@
-"""A trained ranker for other programs: one file per format; `formats.py` has the table."""
+"""A trained ranker for other programs: one file per format; `export.py` has the table."""
