@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-
 from foltr.components.aggregators.mean import Mean
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Aggregator, Optimizer
-from foltr.core.errors import Mistake
-from foltr.core.system.lock import Busy, Claim
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.experiment import Experiment
 from foltr.privacy.adversaries import TITLES
@@ -60,25 +53,3 @@ def whole_budget(agreed: Agreement) -> list[str]:
     """The ledger of a client that answers in all agreed rounds: the most that it can spend."""
     rounds = agreed.rounds * (agreed.separation or 1)
     return spent(experiment_of(agreed, agreed.asked), agreed, rounds).lines()
-
-
-# A lock, so that only one process at a time uses a state folder.
-
-
-@contextmanager
-def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a state folder. If another process has it, wait for up to `wait`
-    seconds, then raise a Mistake."""
-    until = time.monotonic() + wait
-
-    def over() -> bool:
-        return time.monotonic() > until
-
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(Claim(folder).held(wait > 0.0, over))
-        except Busy:
-            raise Mistake(
-                f"another process uses {folder}: stop it, or give this {what} another state folder"
-            ) from None
-        yield

@@ -1,5 +1,5 @@
-"""The lock of a run: one process makes it at a time. The lock ends with its process, however that
-ends."""
+"""The lock of a folder: one process at a time makes a run, or uses a state folder. The lock ends
+with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +150,22 @@ def _locked(file: int, path: Path, shared: bool = False) -> bool:
             f"{path} cannot be locked ({why}): keep runs on a file system that supports locks"
         ) from None
     return True
+
+
+@contextmanager
+def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a state folder. If another process has it, wait for up to `wait`
+    seconds, then raise a Mistake."""
+    until = time.monotonic() + wait
+
+    def over() -> bool:
+        return time.monotonic() > until
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(Claim(folder).held(wait > 0.0, over))
+        except Busy:
+            raise Mistake(
+                f"another process uses {folder}: stop it, or give this {what} another state folder"
+            ) from None
+        yield

@@ -1,4 +1,5 @@
-"""Limits on the connections of a gateway, against slow, silent and unknown clients.
+"""Limits on the connections of a gateway, against slow, silent and unknown clients; and on how
+often someone may make requests (`Rates`).
 
 - At most `strangers` connections are in their TLS handshake at a time: the oldest one makes room
   for the next.

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from foltr.core.errors import require
+from foltr.core.system.lock import only_one
 from foltr.deployment.flower.node import Abandoned, Asked, Node
 from foltr.deployment.flower.superlink import LOOPBACK, bound, open_files
 from foltr.deployment.gateway.app import App
@@ -24,7 +25,6 @@ from foltr.deployment.gateway.health import GatewayHealth
 from foltr.deployment.gateway.https_server import serve_https
 from foltr.deployment.gateway.presence import Polling
 from foltr.deployment.gateway.signing import Tokens
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.keys.device_keys import device_keys_text
 from foltr.deployment.keys.keys import check_dates
 from foltr.deployment.keys.rotation import follow_certificate, server_context

@@ -23,7 +23,7 @@ from flwr.serverapp import Grid
 
 from foltr.core import Engine
 from foltr.core.errors import Mistake
-from foltr.deployment.guarantee import only_one
+from foltr.core.system.lock import only_one
 from foltr.deployment.keys.keys import (
     SIGN_KEY,
     flower_key,

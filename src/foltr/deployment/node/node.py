@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foltr.core.errors import require
+from foltr.core.system.lock import only_one
 from foltr.core.system.log import Event
 from foltr.core.system.state_file import Unusable
 from foltr.deployment.flower.node import Asked, Node
 from foltr.deployment.flower.superlink import LOOPBACK
-from foltr.deployment.guarantee import only_one, whole_budget
+from foltr.deployment.guarantee import whole_budget
 from foltr.deployment.keys.keys import SIGN_KEY, check_dates, read_sign_key
 from foltr.deployment.monitoring import Heartbeat
 from foltr.deployment.node.clients import keys_known, learning, participant_with, records_in

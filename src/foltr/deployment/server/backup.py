@@ -28,10 +28,10 @@ import foltr
 from foltr.core.errors import Mistake, require
 from foltr.core.system.files import content_of, regular, write_whole, writing
 from foltr.core.system.lock import FILE as LOCK
+from foltr.core.system.lock import only_one
 from foltr.core.system.log import Tell
 from foltr.core.system.private import replacing_private
 from foltr.core.system.state_file import Unusable
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.keys.roster import Roster
 from foltr.deployment.keys.roster_file import parse_roster, read_roster
 from foltr.deployment.protocol.agreement import Agreement

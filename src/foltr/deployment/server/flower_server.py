@@ -14,7 +14,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from foltr.core.errors import Mistake
-from foltr.deployment.guarantee import only_one
+from foltr.core.system.lock import only_one
 from foltr.deployment.node.flower_client import Seated
 from foltr.deployment.server.continuing import check_after, resume
 from foltr.deployment.server.federation import Federation

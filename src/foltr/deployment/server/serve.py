@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from foltr.core.errors import Mistake, require
+from foltr.core.system.lock import only_one
 from foltr.core.system.log import Event, Reloaded
 from foltr.deployment.flower.session import Session
 from foltr.deployment.flower.superlink import Doors, SuperLink, secret
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.keys.keys import ServerFiles
 from foltr.deployment.keys.roster_file import read_roster
 from foltr.deployment.monitoring import Monitor

@@ -33,9 +33,9 @@ from foltr.core.errors import Mistake, require
 from foltr.core.federation import State
 from foltr.core.system.files import content_of, write_whole, writing
 from foltr.core.system.lock import FILE as LOCK
+from foltr.core.system.lock import only_one
 from foltr.core.system.log import Tell
 from foltr.core.system.private import replacing_private
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.protocol.frames import read_ids
 from foltr.deployment.server.state import FILE, Forgotten, Restored, ServerState, plan_of
 from foltr.simulation.runs.folder import UNREADABLE, why

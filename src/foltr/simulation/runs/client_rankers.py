@@ -44,7 +44,9 @@ class Documents:
     """Blocks of documents as kernels read them, and the relevant documents of each."""
 
     storage: Array
-    where: tuple[Array, Array, Array]  # starts, lengths and rows as in `placed` of the local engine
+    where: tuple[
+        Array, Array, Array
+    ]  # starts, lengths and rows as in `placed` of the local engine
     ideals: Array  # (blocks,)
     # those of block b are relevant[0][b]:relevant[0][b + 1] of their places in it and their gains
     relevant: tuple[Array, Array, Array]
